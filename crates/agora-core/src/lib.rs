@@ -1,0 +1,1 @@
+//! The vocabulary and the rules of agora. No I/O.

@@ -1,0 +1,1 @@
+//! Register, resolve and explain: the library behind the agora command.

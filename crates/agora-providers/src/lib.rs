@@ -1,0 +1,1 @@
+//! The outside world behind agora's seams: blobs, registry, secrets.

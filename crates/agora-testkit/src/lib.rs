@@ -1,0 +1,1 @@
+//! Contracts, faults and a sealed place to run the command. Never shipped.

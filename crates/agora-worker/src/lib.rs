@@ -1,0 +1,1 @@
+//! The half of agora that stands beside untrusted code.
