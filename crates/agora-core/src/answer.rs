@@ -1,0 +1,106 @@
+//! Answers: what somebody entitled replied, and who that was.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::question::{ItemId, Question};
+
+/// The reply to one item: a text, or several where several may be chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Serialize for Reply {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::One(text) => text.serialize(serializer),
+            Self::Many(texts) => texts.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Reply {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wrong = || serde::de::Error::custom("a reply is a text or a list of texts");
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(Self::One(text)),
+            Value::Array(values) => {
+                let text = |value| if let Value::String(text) = value { Some(text) } else { None };
+                values.into_iter().map(text).collect::<Option<_>>().map(Self::Many).ok_or_else(wrong)
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Err(wrong()),
+        }
+    }
+}
+
+/// The replies to all items of one question, in one submission.
+pub type Replies = BTreeMap<ItemId, Reply>;
+
+/// Who answered, and by which door.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answerer {
+    /// Such as `user:ann`.
+    pub principal: String,
+    /// Such as `cli`, `mcp`, `http`.
+    pub door: String,
+}
+
+/// Says why replies do not answer a question.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    #[error("the item `{0}` has no reply; all items are answered in one submission")]
+    Missing(ItemId),
+    #[error("no item of the question is named `{0}`")]
+    Unasked(ItemId),
+    #[error("the reply to `{0}` is not among its options")]
+    NotAccepted(ItemId),
+}
+
+/// Checks replies against the question, before they count.
+pub fn check(question: &Question, replies: &Replies) -> Result<(), AnswerError> {
+    for item in question.items() {
+        let reply = replies.get(item.id()).ok_or_else(|| AnswerError::Missing(item.id().clone()))?;
+        if !item.accepts(reply) {
+            return Err(AnswerError::NotAccepted(item.id().clone()));
+        }
+    }
+    let asked = |id: &&ItemId| question.items().iter().any(|item| item.id() == *id);
+    match replies.keys().find(|id| !asked(id)) {
+        Some(unasked) => Err(AnswerError::Unasked(unasked.clone())),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn all_items_are_answered_and_nothing_else() {
+        let question: Question = serde_json::from_value(json!({"questions": [
+            {"question": "Which?", "options": [{"label": "A"}, {"label": "B"}]},
+            {"question": "Why?"}
+        ]}))
+        .unwrap();
+        let checked = |replies: Value| check(&question, &serde_json::from_value(replies).unwrap());
+        let id = |text: &str| text.parse::<ItemId>().unwrap();
+        assert_eq!(checked(json!({"q1": "A", "q2": "because"})), Ok(()));
+        assert_eq!(checked(json!({"q1": "A"})), Err(AnswerError::Missing(id("q2"))));
+        assert_eq!(checked(json!({"q1": "C", "q2": "x"})), Err(AnswerError::NotAccepted(id("q1"))));
+        assert_eq!(checked(json!({"q1": "A", "q2": "x", "q3": "y"})), Err(AnswerError::Unasked(id("q3"))));
+    }
+
+    #[test]
+    fn a_reply_is_text() {
+        for wrong in [json!(1), json!(null), json!(["a", 1]), json!({"a": "b"}), json!([["a"]])] {
+            assert!(serde_json::from_value::<Reply>(wrong.clone()).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Canonical JSON (RFC 8785): one text for one value, so that a value has one hash.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::hash::ContentHash;
+
+/// The largest integer that a JSON number keeps exactly, by the RFC: 2^53.
+const LARGEST_EXACT: u64 = 1 << 53;
+
+/// Says why a value has no canonical form.
+#[derive(Debug, thiserror::Error)]
+pub enum CanonicalError {
+    /// The RFC writes numbers as doubles: this one would silently become another.
+    #[error("the number {0} cannot be kept exactly in JSON; write it as a string")]
+    InexactNumber(String),
+    #[error("the value cannot be written as JSON")]
+    NotJson(#[source] serde_json::Error),
+}
+
+/// Writes a value in its one canonical form.
+pub fn to_bytes(value: &impl Serialize) -> Result<Vec<u8>, CanonicalError> {
+    let value = serde_json::to_value(value).map_err(CanonicalError::NotJson)?;
+    check_numbers(&value)?;
+    serde_json_canonicalizer::to_vec(&value).map_err(CanonicalError::NotJson)
+}
+
+/// Hashes a value by its canonical form.
+pub fn hash(value: &impl Serialize) -> Result<ContentHash, CanonicalError> {
+    Ok(ContentHash::of(&to_bytes(value)?))
+}
+
+fn check_numbers(value: &Value) -> Result<(), CanonicalError> {
+    match value {
+        Value::Number(number) => {
+            let size = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
+            match size {
+                Some(size) if size > LARGEST_EXACT => Err(CanonicalError::InexactNumber(number.to_string())),
+                _ => Ok(()),
+            }
+        }
+        Value::Array(items) => items.iter().try_for_each(check_numbers),
+        Value::Object(fields) => fields.values().try_for_each(check_numbers),
+        Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn canonical(value: &Value) -> String {
+        String::from_utf8(to_bytes(value).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn keys_are_ordered_by_utf16_and_numbers_written_shortest() {
+        // RFC 8785, 3.2.3: the emoji is a surrogate pair and sorts before U+FB33.
+        let value =
+            json!({"\u{fb33}": 1, "😀": 2, "a": 1e30, "b": 4.50, "A": [333_333_333.333_333_3, 2e-3, 1.0]});
+        assert_eq!(
+            canonical(&value),
+            "{\"A\":[333333333.3333333,0.002,1],\"a\":1e+30,\"b\":4.5,\"😀\":2,\"\u{fb33}\":1}"
+        );
+    }
+
+    #[test]
+    fn a_number_that_would_change_is_refused() {
+        assert_eq!(canonical(&json!(9_007_199_254_740_992_u64)), "9007199254740992");
+        for number in [json!(9_007_199_254_740_993_u64), json!(i64::MIN), json!([{"a": u64::MAX}])] {
+            assert!(matches!(to_bytes(&number), Err(CanonicalError::InexactNumber(_))), "{number}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Content hashes: the identity of everything that is stored.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sha2::{Digest, Sha256};
+
+use crate::text::serde_as_text;
+
+const ALGORITHM: &str = "sha256:";
+
+/// A SHA-256 digest. A value of this type is well formed; nobody checks again.
+///
+/// ```
+/// use agora_core::ContentHash;
+///
+/// let hash = ContentHash::of(b"hello");
+/// assert_eq!(hash.to_string().parse(), Ok(hash));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContentHash([u8; 32]);
+
+/// Says why a text is not a content hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HashParseError {
+    #[error("a hash begins with `sha256:`")]
+    NoAlgorithm,
+    #[error("a hash has 64 digits after `sha256:`, this one has {0}")]
+    Length(usize),
+    /// Upper-case digits would give one blob two names.
+    #[error("a hash has only the digits 0-9 and a-f")]
+    NotLowerHex,
+}
+
+impl ContentHash {
+    /// Hashes bytes that are all at hand.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// Returns the 64 hex digits without the algorithm, as they are used in file names.
+    pub fn digits(&self) -> String {
+        lower_hex(&self.0)
+    }
+
+    /// Tells whether the hash begins with these hex digits.
+    pub fn has_prefix(&self, prefix: &HashPrefix) -> bool {
+        self.digits().starts_with(&prefix.0)
+    }
+}
+
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{ALGORITHM}{}", self.digits())
+    }
+}
+
+impl fmt::Debug for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for ContentHash {
+    type Err = HashParseError;
+
+    fn from_str(text: &str) -> Result<Self, HashParseError> {
+        let digits = text.strip_prefix(ALGORITHM).ok_or(HashParseError::NoAlgorithm)?;
+        check_lower_hex(digits)?;
+        if digits.len() != 64 {
+            return Err(HashParseError::Length(digits.len()));
+        }
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
+            *byte = nibble(pair[0]) << 4 | nibble(pair[1]);
+        }
+        Ok(Self(bytes))
+    }
+}
+
+serde_as_text!(ContentHash);
+
+/// The first digits of a hash, as a person types them: 12 or more.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HashPrefix(String);
+
+/// Fewer digits than this would often be ambiguous, and are easily a slip.
+const SHORTEST_PREFIX: usize = 12;
+
+/// Says why a text is not the beginning of a hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PrefixParseError {
+    #[error("a hash in a reference has 12 to 64 digits, this one has {0}")]
+    Length(usize),
+    #[error("a hash has only the digits 0-9 and a-f")]
+    NotLowerHex,
+}
+
+impl HashPrefix {
+    /// Parses the digits after `sha256:`.
+    pub fn from_digits(digits: &str) -> Result<Self, PrefixParseError> {
+        check_lower_hex(digits).map_err(|_| PrefixParseError::NotLowerHex)?;
+        if (SHORTEST_PREFIX..=64).contains(&digits.len()) {
+            Ok(Self(digits.to_owned()))
+        } else {
+            Err(PrefixParseError::Length(digits.len()))
+        }
+    }
+}
+
+impl From<ContentHash> for HashPrefix {
+    fn from(hash: ContentHash) -> Self {
+        Self(hash.digits())
+    }
+}
+
+impl fmt::Display for HashPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{ALGORITHM}{}", self.0)
+    }
+}
+
+fn check_lower_hex(digits: &str) -> Result<(), HashParseError> {
+    let lower_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    if digits.bytes().all(lower_hex) { Ok(()) } else { Err(HashParseError::NotLowerHex) }
+}
+
+/// Returns the value of a digit that `check_lower_hex` has passed.
+fn nibble(digit: u8) -> u8 {
+    if digit.is_ascii_digit() { digit - b'0' } else { digit - b'a' + 10 }
+}
+
+fn lower_hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]])
+        .map(char::from)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_of_nothing_is_the_well_known_one() {
+        let empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(ContentHash::of(b"").to_string(), empty);
+        assert_eq!(empty.parse(), Ok(ContentHash::of(b"")));
+    }
+
+    #[test]
+    fn what_is_not_a_hash_is_refused() {
+        let digits = ContentHash::of(b"").digits();
+        let cases = [
+            (digits.clone(), HashParseError::NoAlgorithm),
+            (format!("sha1:{digits}"), HashParseError::NoAlgorithm),
+            (format!("sha256:{}", digits.to_uppercase()), HashParseError::NotLowerHex),
+            (format!("sha256:{}", &digits[..63]), HashParseError::Length(63)),
+            (format!("sha256:{digits}0"), HashParseError::Length(65)),
+            ("sha256:é".to_owned(), HashParseError::NotLowerHex),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(text.parse::<ContentHash>(), Err(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_has_twelve_digits_or_more() {
+        let hash = ContentHash::of(b"x");
+        let digits = hash.digits();
+        assert_eq!(HashPrefix::from_digits(&digits[..11]), Err(PrefixParseError::Length(11)));
+        assert!(hash.has_prefix(&HashPrefix::from_digits(&digits[..12]).unwrap()));
+        assert!(!ContentHash::of(b"y").has_prefix(&HashPrefix::from_digits(&digits).unwrap()));
+    }
+}

@@ -1,0 +1,33 @@
+//! The limits that users meet, each in one place.
+
+/// All files of one capability together.
+pub const CAPABILITY_BYTES: u64 = 50 * 1024 * 1024;
+/// Files in one capability.
+pub const CAPABILITY_FILES: usize = 20_000;
+/// The name of a bundle.
+pub const NAME_LENGTH: usize = 128;
+/// A path in a bundle; the kernel's own limit for a path is 4096.
+pub const PATH_BYTES: usize = 1024;
+/// One part of a path; the limit of the usual file systems.
+pub const PATH_PART_BYTES: usize = 255;
+/// A manifest with all that is written in it; 20,000 files with long paths fit.
+pub const MANIFEST_BYTES: u64 = 32 * 1024 * 1024;
+/// A prompt or a description. Runtimes refuse longer ones (codex above 1,048,576 characters).
+pub const PROMPT_BYTES: usize = 1024 * 1024;
+/// A variable's value with its name; the kernel refuses 128 KiB.
+pub const VARIABLE_BYTES: usize = 128 * 1024 - 1;
+/// All variables of one env bundle together.
+pub const ENV_BYTES: usize = 1024 * 1024;
+/// A definition file (YAML, TOML, Markdown) that somebody hands us.
+pub const DEFINITION_BYTES: u64 = 4 * 1024 * 1024;
+/// A secret's value.
+pub const SECRET_BYTES: usize = 64 * 1024;
+/// A shorter secret would be found in innocent text, and redacting it would spoil that text.
+pub const SHORTEST_SECRET: usize = 6;
+/// A whole `needs_input.json`.
+pub const SENTINEL_BYTES: u64 = 1024 * 1024;
+/// A dispatch's time when none is given, and the longest.
+pub const DISPATCH_SECONDS: u32 = 7200;
+pub const LONGEST_DISPATCH_SECONDS: u32 = 86_400;
+/// A verify command's time when none is given.
+pub const VERIFY_SECONDS: u32 = 600;

@@ -1,0 +1,328 @@
+//! Questions: what one pause asks, in one or more items.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::answer::Reply;
+use crate::canonical::{self, CanonicalError};
+use crate::hash::ContentHash;
+use crate::text::serde_as_text;
+
+/// The id of an item: the asker's, else `q1…qn`. Answers are keyed by it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ItemId(String);
+
+/// Says why a text cannot be an item's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an item's id has 1 to 128 characters, none of them a control character")]
+pub struct ItemIdError;
+
+impl fmt::Display for ItemId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for ItemId {
+    type Err = ItemIdError;
+
+    fn from_str(text: &str) -> Result<Self, ItemIdError> {
+        let fits = !text.trim().is_empty() && text.len() <= 128 && !text.chars().any(char::is_control);
+        if fits { Ok(Self(text.to_owned())) } else { Err(ItemIdError) }
+    }
+}
+
+serde_as_text!(ItemId);
+
+/// One thing to choose, with what choosing it implies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Choice {
+    pub label: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+
+/// What may be replied to an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choosing {
+    /// No options were given: any text.
+    FreeText,
+    /// One of the options.
+    One,
+    /// One or more of the options.
+    Several,
+}
+
+/// An item as the asker writes it, before it is checked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RawItem {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<ItemId>,
+    pub question: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<Choice>,
+    pub multi_select: bool,
+    pub allow_other: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<Reply>,
+    pub human: bool,
+}
+
+/// One item of a question.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(into = "RawItem")]
+pub struct Item {
+    id: ItemId,
+    raw: RawItem,
+}
+
+/// Says why an item cannot be asked. Quotes nothing but the item's place: the text is the agent's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QuestionError {
+    #[error("there is no item in it")]
+    Empty,
+    #[error("item {0} has a blank question")]
+    Blank(usize),
+    #[error("item {0} has an option with a blank label")]
+    BlankOption(usize),
+    #[error("item {0} has two options with one label")]
+    OptionTwice(usize),
+    #[error("item {0} has the id of an earlier one")]
+    IdTwice(usize),
+    #[error("item {0} wants several of no options")]
+    NothingToSelect(usize),
+    #[error("item {0} has a default that is no valid answer to it")]
+    Default(usize),
+}
+
+impl Item {
+    pub fn id(&self) -> &ItemId {
+        &self.id
+    }
+
+    pub fn question(&self) -> &str {
+        &self.raw.question
+    }
+
+    pub fn header(&self) -> Option<&str> {
+        self.raw.header.as_deref()
+    }
+
+    pub fn options(&self) -> &[Choice] {
+        &self.raw.options
+    }
+
+    pub fn default_reply(&self) -> Option<&Reply> {
+        self.raw.default.as_ref()
+    }
+
+    /// Tells whether only a person may answer.
+    pub fn is_for_humans(&self) -> bool {
+        self.raw.human
+    }
+
+    /// Tells what kind of reply is wanted.
+    pub fn choosing(&self) -> Choosing {
+        match (self.raw.options.is_empty(), self.raw.multi_select) {
+            (true, _) => Choosing::FreeText,
+            (false, false) => Choosing::One,
+            (false, true) => Choosing::Several,
+        }
+    }
+
+    /// Tells whether a reply answers this item. Options constrain it unless others are allowed.
+    pub fn accepts(&self, reply: &Reply) -> bool {
+        let known = |text: &String| {
+            self.raw.allow_other && !text.trim().is_empty()
+                || self.raw.options.iter().any(|choice| choice.label == *text)
+        };
+        match (self.choosing(), reply) {
+            (Choosing::FreeText, Reply::One(text)) => !text.trim().is_empty(),
+            (Choosing::One, Reply::One(text)) => known(text),
+            (Choosing::Several, Reply::One(text)) => known(text),
+            (Choosing::Several, Reply::Many(texts)) => {
+                let distinct = texts.iter().enumerate().all(|(place, text)| !texts[..place].contains(text));
+                !texts.is_empty() && distinct && texts.iter().all(known)
+            }
+            (Choosing::FreeText | Choosing::One, Reply::Many(_)) => false,
+        }
+    }
+}
+
+impl From<Item> for RawItem {
+    fn from(item: Item) -> Self {
+        Self { id: Some(item.id), ..item.raw }
+    }
+}
+
+/// A question as it is stored, before its items are checked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RawQuestion {
+    pub questions: Vec<RawItem>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// What the agent had worked out, handed back to it untouched.
+    pub partial_state: Value,
+}
+
+/// What one pause asks. Every item can be answered, and no two share an id.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawQuestion", into = "RawQuestion")]
+pub struct Question {
+    items: Vec<Item>,
+    context: Option<String>,
+    partial_state: Value,
+}
+
+impl Question {
+    pub fn new(raw: RawQuestion) -> Result<Self, QuestionError> {
+        let mut items: Vec<Item> = Vec::with_capacity(raw.questions.len());
+        for (place, raw) in (1..).zip(raw.questions) {
+            let item = check_item(place, raw)?;
+            if items.iter().any(|earlier| earlier.id == item.id) {
+                return Err(QuestionError::IdTwice(place));
+            }
+            items.push(item);
+        }
+        if items.is_empty() {
+            return Err(QuestionError::Empty);
+        }
+        Ok(Self { items, context: raw.context, partial_state: raw.partial_state })
+    }
+
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    pub fn context(&self) -> Option<&str> {
+        self.context.as_deref()
+    }
+
+    pub fn partial_state(&self) -> &Value {
+        &self.partial_state
+    }
+
+    /// Returns the hash that an answer is given for.
+    pub fn hash(&self) -> Result<ContentHash, CanonicalError> {
+        canonical::hash(self)
+    }
+}
+
+fn check_item(place: usize, raw: RawItem) -> Result<Item, QuestionError> {
+    if raw.question.trim().is_empty() {
+        return Err(QuestionError::Blank(place));
+    }
+    if raw.options.iter().any(|choice| choice.label.trim().is_empty()) {
+        return Err(QuestionError::BlankOption(place));
+    }
+    let labels: Vec<&String> = raw.options.iter().map(|choice| &choice.label).collect();
+    if labels.iter().enumerate().any(|(at, label)| labels[..at].contains(label)) {
+        return Err(QuestionError::OptionTwice(place));
+    }
+    if raw.multi_select && raw.options.is_empty() {
+        return Err(QuestionError::NothingToSelect(place));
+    }
+    let id = raw.id.clone().unwrap_or_else(|| ItemId(format!("q{place}")));
+    let item = Item { id, raw };
+    match item.default_reply() {
+        Some(reply) if !item.accepts(reply) => Err(QuestionError::Default(place)),
+        Some(_) | None => Ok(item),
+    }
+}
+
+impl From<Question> for RawQuestion {
+    fn from(question: Question) -> Self {
+        Self {
+            questions: question.items.into_iter().map(RawItem::from).collect(),
+            context: question.context,
+            partial_state: question.partial_state,
+        }
+    }
+}
+
+impl TryFrom<RawQuestion> for Question {
+    type Error = QuestionError;
+
+    fn try_from(raw: RawQuestion) -> Result<Self, QuestionError> {
+        Self::new(raw)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn question(items: Value) -> Result<Question, String> {
+        serde_json::from_value(json!({"questions": items})).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn nothing_of_a_question_is_lost_on_the_way_through_storage() {
+        let asked = json!({
+            "questions": [
+                {"id": "db", "question": "Which?", "header": "Database", "multiSelect": true, "allowOther": true,
+                 "human": true, "default": ["sqlite"],
+                 "options": [{"label": "sqlite", "description": "embedded"}, {"label": "postgres"}]},
+                {"id": "q2", "question": "Why?", "multiSelect": false, "allowOther": false, "human": false}
+            ],
+            "context": "Both work.", "partialState": {"ruled_out": ["mysql"]}
+        });
+        let question: Question = serde_json::from_value(asked.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&question).unwrap(), asked);
+    }
+
+    #[test]
+    fn a_question_that_cannot_be_answered_is_refused() {
+        let cases = [
+            (json!([]), "no item"),
+            (json!([{"question": " "}]), "item 1 has a blank question"),
+            (
+                json!([{"question": "a"}, {"question": "b", "id": "q1"}]),
+                "item 2 has the id of an earlier one",
+            ),
+            (json!([{"question": "a", "options": [{"label": ""}]}]), "blank label"),
+            (
+                json!([{"question": "a", "options": [{"label": "x"}, {"label": "x"}]}]),
+                "two options with one label",
+            ),
+            (json!([{"question": "a", "multiSelect": true}]), "several of no options"),
+            (json!([{"question": "a", "options": [{"label": "x"}], "default": "y"}]), "default"),
+            (json!([{"question": "a", "options": [{"label": "x"}], "default": ["x"]}]), "default"),
+        ];
+        for (items, expected) in cases {
+            let error = question(items).expect_err(expected);
+            assert!(error.contains(expected), "{error} should say {expected}");
+        }
+    }
+
+    #[test]
+    fn options_constrain_unless_others_are_allowed() {
+        let accepts = |item: Value, reply: Value| {
+            question(json!([item])).unwrap().items()[0].accepts(&serde_json::from_value(reply).unwrap())
+        };
+        let options = json!([{"label": "A"}, {"label": "B"}]);
+        let one = json!({"question": "?", "options": options});
+        let other = json!({"question": "?", "options": options, "allowOther": true});
+        let many = json!({"question": "?", "options": options, "multiSelect": true});
+        let free = json!({"question": "?"});
+        assert!(
+            accepts(one.clone(), json!("A"))
+                && !accepts(one.clone(), json!("C"))
+                && !accepts(one, json!(["A"]))
+        );
+        assert!(accepts(other.clone(), json!("C")) && !accepts(other, json!(" ")));
+        assert!(accepts(many.clone(), json!(["B", "A"])) && accepts(many.clone(), json!("A")));
+        assert!(!accepts(many.clone(), json!(["A", "A"])) && !accepts(many, json!([])));
+        assert!(accepts(free.clone(), json!("anything")) && !accepts(free, json!("")));
+    }
+}

@@ -1,0 +1,95 @@
+//! The ledger's records: what happened to questions and threads beside the lifecycle events. Closed as well.
+
+use serde::{Deserialize, Serialize};
+
+use crate::answer::{Answerer, Replies};
+use crate::hash::ContentHash;
+use crate::id::QuestionId;
+
+/// How a step of a route ended. The three stay different things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RouteOutcome {
+    Answered,
+    NoResponse,
+    NoChannel,
+}
+
+/// What an expiry leads to. `wait` is not here: a question that waits does not expire.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AtExpiry {
+    Fail,
+    /// The default that the asker named.
+    UseDefault(Replies),
+}
+
+/// What happened to a question or a thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all_fields = "camelCase")]
+pub enum Record {
+    /// The question is durable and may be answered.
+    #[serde(rename = "question.opened")]
+    QuestionOpened { question_id: QuestionId, question_hash: ContentHash },
+    #[serde(rename = "question.routed")]
+    QuestionRouted { question_id: QuestionId, step: u32, outcome: RouteOutcome },
+    #[serde(rename = "question.reminded")]
+    QuestionReminded { question_id: QuestionId },
+    #[serde(rename = "question.escalated")]
+    QuestionEscalated { question_id: QuestionId, step: u32 },
+    /// The one answer that counts.
+    #[serde(rename = "question.answered")]
+    QuestionAnswered { question_id: QuestionId, question_hash: ContentHash, answers: Replies, by: Answerer },
+    #[serde(rename = "question.declined")]
+    QuestionDeclined { question_id: QuestionId, by: Answerer },
+    #[serde(rename = "question.expired")]
+    QuestionExpired { question_id: QuestionId, at_expiry: AtExpiry },
+    #[serde(rename = "question.cancelled")]
+    QuestionCancelled { question_id: QuestionId },
+    /// An answer that did not count, and why.
+    #[serde(rename = "answer.refused")]
+    AnswerRefused { question_id: QuestionId, by: Answerer, why: String },
+    /// The owner goes on from a terminal state.
+    #[serde(rename = "thread.continued")]
+    ThreadContinued {},
+    #[serde(rename = "thread.cancelled")]
+    ThreadCancelled {},
+    /// Everything of the thread is over; its retention counts from here.
+    #[serde(rename = "thread.ended")]
+    ThreadEnded {},
+}
+
+impl Record {
+    /// The kinds, as they stand on the wire.
+    pub const KINDS: [&'static str; 12] = [
+        "question.opened",
+        "question.routed",
+        "question.reminded",
+        "question.escalated",
+        "question.answered",
+        "question.declined",
+        "question.expired",
+        "question.cancelled",
+        "answer.refused",
+        "thread.continued",
+        "thread.cancelled",
+        "thread.ended",
+    ];
+
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::QuestionOpened { .. } => "question.opened",
+            Self::QuestionRouted { .. } => "question.routed",
+            Self::QuestionReminded { .. } => "question.reminded",
+            Self::QuestionEscalated { .. } => "question.escalated",
+            Self::QuestionAnswered { .. } => "question.answered",
+            Self::QuestionDeclined { .. } => "question.declined",
+            Self::QuestionExpired { .. } => "question.expired",
+            Self::QuestionCancelled { .. } => "question.cancelled",
+            Self::AnswerRefused { .. } => "answer.refused",
+            Self::ThreadContinued {} => "thread.continued",
+            Self::ThreadCancelled {} => "thread.cancelled",
+            Self::ThreadEnded {} => "thread.ended",
+        }
+    }
+}

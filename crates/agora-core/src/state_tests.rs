@@ -1,0 +1,279 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::answer::{Answerer, Replies};
+use crate::event::{Resolved, ResolvedBundle};
+use crate::record::RouteOutcome;
+use crate::time::Timestamp;
+
+fn dispatch(number: u8) -> DispatchId {
+    format!("d_{number}").parse().unwrap()
+}
+
+fn question_id(number: u8) -> QuestionId {
+    format!("q_{number}").parse().unwrap()
+}
+
+fn question(number: u8) -> Question {
+    let item = json!({"question": format!("Which, {number}?"), "options": [{"label": "A"}, {"label": "B"}], "default": "A"});
+    serde_json::from_value(json!({"questions": [item]})).unwrap()
+}
+
+fn hash(number: u8) -> ContentHash {
+    question(number).hash().unwrap()
+}
+
+fn replies(text: &str) -> Replies {
+    serde_json::from_value(json!({"q1": text})).unwrap()
+}
+
+fn ann() -> Answerer {
+    Answerer { principal: "user:ann".to_owned(), door: "cli".to_owned() }
+}
+
+fn accepted(number: u8) -> Happening {
+    let bundle = ResolvedBundle {
+        name: "planner".parse().unwrap(),
+        content_hash: ContentHash::of(b"planner"),
+        registered_at: Timestamp::from_millis(0),
+    };
+    let resolved = Resolved { subagent: bundle, capabilities: vec![], env: vec![] };
+    Event::Accepted { dispatch_id: dispatch(number), resolved }.into()
+}
+
+fn started(number: u8) -> Happening {
+    Event::Started { dispatch_id: dispatch(number) }.into()
+}
+
+fn finished(number: u8) -> Happening {
+    Event::Finished { dispatch_id: dispatch(number), duration_ms: 1 }.into()
+}
+
+fn failed(number: u8) -> Happening {
+    let failure = Failure::new(FailureCode::AgentExit, "exit code 1");
+    Event::Failed { dispatch_id: dispatch(number), duration_ms: 1, failure }.into()
+}
+
+fn cancelled(number: u8) -> Happening {
+    Event::Cancelled { dispatch_id: dispatch(number), duration_ms: 1 }.into()
+}
+
+fn needs_input(number: u8, asked: u8) -> Happening {
+    let (question_id, question) = (question_id(asked), question(asked));
+    Event::NeedsInput { dispatch_id: dispatch(number), duration_ms: 1, question_id, question }.into()
+}
+
+fn opened(number: u8) -> Happening {
+    Record::QuestionOpened { question_id: question_id(number), question_hash: hash(number) }.into()
+}
+
+fn answered(number: u8, hash: ContentHash, text: &str) -> Happening {
+    let (question_id, answers) = (question_id(number), replies(text));
+    Record::QuestionAnswered { question_id, question_hash: hash, answers, by: ann() }.into()
+}
+
+fn declined(number: u8) -> Happening {
+    Record::QuestionDeclined { question_id: question_id(number), by: ann() }.into()
+}
+
+fn expired(number: u8, at_expiry: AtExpiry) -> Happening {
+    Record::QuestionExpired { question_id: question_id(number), at_expiry }.into()
+}
+
+fn question_cancelled(number: u8) -> Happening {
+    Record::QuestionCancelled { question_id: question_id(number) }.into()
+}
+
+fn fold(happenings: &[Happening]) -> Result<Thread, Illegal> {
+    let (first, rest) = happenings.split_first().unwrap();
+    rest.iter().try_fold(Thread::begin(first)?, Thread::after)
+}
+
+/// A thread that asked and waits.
+fn waiting() -> Vec<Happening> {
+    vec![accepted(1), started(1), needs_input(1, 1), opened(1)]
+}
+
+fn then(mut before: Vec<Happening>, more: &[Happening]) -> Result<Thread, Illegal> {
+    before.extend_from_slice(more);
+    fold(&before)
+}
+
+fn ended() -> Happening {
+    Record::ThreadEnded {}.into()
+}
+
+#[test]
+fn a_thread_that_asks_is_answered_and_finishes() {
+    let thread =
+        then(waiting(), &[answered(1, hash(1), "B"), accepted(2), started(2), finished(2), ended()]).unwrap();
+    assert_eq!(*thread.state(), ThreadState::Finished);
+    let states: Vec<_> = thread.dispatches().iter().map(|(_, state)| state.clone()).collect();
+    assert_eq!(states, [DispatchState::NeedsInput, DispatchState::Finished]);
+    assert_eq!(thread.questions()[0].state, QuestionState::Answered);
+    assert!(thread.has_ended());
+}
+
+#[test]
+fn late_duplicate_early_and_foreign_answers_have_typed_outcomes() {
+    let answer = answered(1, hash(1), "A");
+    assert_eq!(then(waiting(), &[answer.clone(), answer.clone()]), Err(Illegal::AnsweredAlready));
+    assert_eq!(then(waiting()[..3].to_vec(), std::slice::from_ref(&answer)), Err(Illegal::NotOpen));
+    assert_eq!(then(waiting(), &[answered(1, hash(2), "A")]), Err(Illegal::OtherQuestion));
+    assert_eq!(then(waiting(), &[answered(1, hash(1), "C")]), Err(Illegal::UnfitAnswer));
+    assert_eq!(then(waiting(), &[answered(2, hash(2), "A")]), Err(Illegal::UnknownQuestion));
+    assert_eq!(then(waiting(), &[expired(1, AtExpiry::Fail), answer.clone()]), Err(Illegal::ExpiredAlready));
+    assert_eq!(then(waiting(), &[declined(1), answer.clone()]), Err(Illegal::DeclinedAlready));
+    assert_eq!(then(waiting(), &[question_cancelled(1), answer]), Err(Illegal::CancelledAlready));
+}
+
+#[test]
+fn a_decline_or_an_expiry_fails_the_thread_and_leaves_the_dispatch_as_it_was() {
+    for (end, code) in [
+        (declined(1), FailureCode::QuestionDeclined),
+        (expired(1, AtExpiry::Fail), FailureCode::QuestionExpired),
+    ] {
+        let thread = then(waiting(), &[end, ended()]).unwrap();
+        assert!(matches!(thread.state(), ThreadState::Failed(failure) if failure.code == code));
+        assert_eq!(thread.dispatches()[0].1, DispatchState::NeedsInput);
+    }
+}
+
+#[test]
+fn only_a_default_that_the_asker_named_is_used_at_expiry() {
+    let named = then(waiting(), &[expired(1, AtExpiry::UseDefault(replies("A"))), accepted(2)]).unwrap();
+    assert_eq!(*named.state(), ThreadState::Running);
+    let other = then(waiting(), &[expired(1, AtExpiry::UseDefault(replies("B")))]);
+    assert_eq!(other, Err(Illegal::UnfitAnswer));
+    let none = then(waiting(), &[expired(1, AtExpiry::UseDefault(BTreeMap::new()))]);
+    assert_eq!(none, Err(Illegal::UnfitAnswer));
+}
+
+#[test]
+fn cancelling_a_paused_thread_is_two_records_and_no_event() {
+    let cancel: Happening = Record::ThreadCancelled {}.into();
+    let thread = then(waiting(), &[question_cancelled(1), cancel.clone(), ended()]).unwrap();
+    assert_eq!(*thread.state(), ThreadState::Cancelled);
+    assert_eq!(thread.dispatches()[0].1, DispatchState::NeedsInput);
+    assert_eq!(then(waiting(), std::slice::from_ref(&cancel)), Err(Illegal::QuestionOpen));
+    assert_eq!(fold(&[accepted(1), cancel]), Err(Illegal::Busy));
+}
+
+#[test]
+fn a_thread_goes_on_from_every_end_but_an_open_question() {
+    let continued: Happening = Record::ThreadContinued {}.into();
+    for end in [finished(1), failed(1), cancelled(1)] {
+        let thread = fold(&[accepted(1), started(1), end, ended(), continued.clone(), accepted(2)]).unwrap();
+        assert_eq!(*thread.state(), ThreadState::Running);
+        assert!(!thread.has_ended());
+    }
+    assert_eq!(then(waiting(), std::slice::from_ref(&continued)), Err(Illegal::QuestionOpen));
+    assert_eq!(fold(&[accepted(1), continued]), Err(Illegal::NotOver));
+}
+
+#[test]
+fn nothing_of_a_dispatch_follows_its_terminal_event() {
+    for end in [finished(1), failed(1), cancelled(1), needs_input(1, 1)] {
+        for late in [started(1), finished(1), failed(1), cancelled(1), needs_input(1, 2)] {
+            let outcome = fold(&[accepted(1), started(1), end.clone(), late.clone()]);
+            assert_eq!(outcome, Err(Illegal::DispatchEnded), "{} after {}", late.kind(), end.kind());
+        }
+    }
+}
+
+#[test]
+fn a_dispatch_that_never_started_can_only_fail_or_be_cancelled() {
+    assert!(fold(&[accepted(1), failed(1)]).is_ok());
+    assert!(fold(&[accepted(1), cancelled(1)]).is_ok());
+    assert_eq!(fold(&[accepted(1), finished(1)]), Err(Illegal::NotStarted));
+    assert_eq!(fold(&[accepted(1), needs_input(1, 1)]), Err(Illegal::NotStarted));
+    assert_eq!(fold(&[started(1)]), Err(Illegal::NoThread));
+}
+
+fn any_happening() -> impl Strategy<Value = Happening> {
+    let (dispatches, questions) = (1..4_u8, 1..4_u8);
+    (dispatches, questions, 1..4_u8, 0..21_u8).prop_map(|(number, asked, other, which)| match which {
+        0 | 1 => accepted(number),
+        2 | 3 => started(number),
+        4 => finished(number),
+        5 | 6 => needs_input(number, asked),
+        7 => failed(number),
+        8 => cancelled(number),
+        9 | 10 => opened(asked),
+        11 | 12 => answered(asked, hash(asked), "A"),
+        13 => answered(asked, hash(other), "B"),
+        14 => declined(asked),
+        15 => expired(asked, AtExpiry::Fail),
+        16 => expired(asked, AtExpiry::UseDefault(replies("A"))),
+        17 => question_cancelled(asked),
+        18 => Record::ThreadContinued {}.into(),
+        19 => Record::ThreadEnded {}.into(),
+        _ => Record::QuestionRouted {
+            question_id: question_id(asked),
+            step: 0,
+            outcome: RouteOutcome::NoResponse,
+        }
+        .into(),
+    })
+}
+
+/// Folds what is legal of a sequence, as a ledger does, and returns what was taken with the thread after each.
+fn legal(happenings: Vec<Happening>) -> Vec<(Happening, Thread)> {
+    let mut taken: Vec<(Happening, Thread)> = Vec::new();
+    for what in happenings {
+        let next = match taken.last() {
+            None => Thread::begin(&what),
+            Some((_, thread)) => thread.clone().after(&what),
+        };
+        taken.extend(next.ok().map(|thread| (what, thread)));
+    }
+    taken
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// The invariants that are about states, over any sequence: none panics, and each holds in every state reached.
+    #[test]
+    fn the_invariants_hold_after_any_sequence(happenings in proptest::collection::vec(any_happening(), 0..60)) {
+        let taken = legal(happenings);
+        let count = |test: &dyn Fn(&Happening) -> bool| taken.iter().filter(|(what, _)| test(what)).count();
+        for number in 1..4 {
+            let answers = count(&|what| matches!(what, Happening::Record(Record::QuestionAnswered { question_id: id, .. }) if *id == question_id(number)));
+            prop_assert!(answers <= 1, "at most one accepted answer per question");
+            let terminal = count(&|what| matches!(what, Happening::Event(event) if event.is_terminal() && *event.dispatch_id() == dispatch(number)));
+            prop_assert!(terminal <= 1, "one terminal event per dispatch");
+        }
+        for pair in taken.windows(2) {
+            let [(_, before), (what, after)] = pair else { unreachable!() };
+            prop_assert!(after.dispatches().iter().filter(|(_, state)| state.is_live()).count() <= 1, "one live dispatch");
+            let open = |thread: &Thread| thread.questions().iter().filter(|asked| matches!(asked.state, QuestionState::Open | QuestionState::Asked)).count();
+            prop_assert_eq!(open(after) == 1, *after.state() == ThreadState::Waiting, "waiting means that a question is open");
+            if *before.state() == ThreadState::Waiting && *after.state() != ThreadState::Waiting {
+                let authorised = matches!(what, Happening::Record(
+                    Record::QuestionAnswered { .. } | Record::QuestionDeclined { .. }
+                    | Record::QuestionExpired { .. } | Record::QuestionCancelled { .. }));
+                prop_assert!(authorised, "nothing leaves a pause by itself: {}", what.kind());
+            }
+            if *before.state() == ThreadState::Resuming {
+                let one_way_on = matches!(what, Happening::Event(Event::Accepted { .. }) | Happening::Record(Record::ThreadCancelled {} | Record::AnswerRefused { .. }));
+                prop_assert!(one_way_on, "an answer leads to the next dispatch or a typed end, not to {}", what.kind());
+            }
+            let closed = |thread: &Thread| thread.questions().iter().filter(|asked| asked.state != QuestionState::Open).map(|asked| asked.id.clone()).collect::<Vec<_>>();
+            prop_assert!(closed(before).iter().all(|id| after.questions().iter().any(|asked| asked.id == *id)), "no question is lost");
+        }
+    }
+
+    /// Recovery is a fold over what was recorded, and reaches the same state.
+    #[test]
+    fn replaying_what_was_taken_gives_the_same_thread(happenings in proptest::collection::vec(any_happening(), 1..60)) {
+        let taken = legal(happenings);
+        if let Some((_, last)) = taken.last() {
+            let recorded: Vec<Happening> = taken.iter().map(|(what, _)| what.clone()).collect();
+            prop_assert_eq!(&fold(&recorded).unwrap(), last);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Prompt templates: Mustache without HTML escaping, in which an unknown variable is an error.
+//!
+//! The engine renders; this module supplies the look-up, so that it sees every name that is asked for. Tags are read
+//! once here beforehand, to refuse what the engine would quietly accept (a section that is never closed) and to take
+//! lines that hold only a section tag out of the text, as the Mustache specification wants.
+
+mod scope;
+mod tags;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use scope::{Lookups, Probe, Scope};
+
+/// Names that every dispatch defines; empty or false on a first one.
+const DEFINED: [&str; 6] = ["answer", "answers", "partial_state", "resumed", "threadId", "dispatchId"];
+
+/// How many lists or objects may enclose each other: the engine looks no further outward than that.
+const DEEPEST: usize = 3;
+
+/// A template that parses. Its source is kept to the letter, because it is part of a bundle's identity.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Template {
+    source: String,
+    /// The source as the engine gets it: comments and stand-alone lines gone.
+    tidy: String,
+}
+
+/// Says why a text is not a template.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    #[error("line {line}: a `{{{{` has no closing `}}}}`")]
+    UnclosedTag { line: usize },
+    #[error("line {line}: a tag has no usable name: `{name}`")]
+    Name { line: usize, name: String },
+    #[error("line {line}: the section `{name}` is never closed")]
+    UnclosedSection { line: usize, name: String },
+    #[error("line {line}: `{{{{/{name}}}}}` closes no section")]
+    UnopenedSection { line: usize, name: String },
+    #[error("line {line}: partials (`{{{{> …}}}}`) are not supported: a template is whole in itself")]
+    Partial { line: usize },
+    #[error("line {line}: other delimiters (`{{{{= … =}}}}`) are not supported")]
+    Delimiters { line: usize },
+    #[error("the template is nested too deeply")]
+    TooDeep,
+}
+
+/// Says why a template could not be filled in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RenderError {
+    #[error("the template asks for {}, which the input does not have", list(.0))]
+    Unknown(BTreeSet<String>),
+    #[error("lists and objects enclose each other more than {DEEPEST} deep")]
+    TooDeep,
+}
+
+fn list(names: &BTreeSet<String>) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+impl Template {
+    pub fn parse(source: &str) -> Result<Self, TemplateError> {
+        let tidy = tags::tidy(source)?;
+        // What is left for the engine to refuse is nesting beyond its stack.
+        ramhorns::Template::new(tidy.as_str()).map_err(|_| TemplateError::TooDeep)?;
+        Ok(Self { source: source.to_owned(), tidy })
+    }
+
+    /// Returns the text as it was written.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Fills the template in. A plain variable that is not there is an error; a section over one is just left out.
+    pub fn render(&self, data: &Map<String, Value>) -> Result<String, RenderError> {
+        let data = Value::Object(data.clone());
+        let lookups = Lookups::default();
+        let template = ramhorns::Template::new(self.tidy.as_str()).map_err(|_| RenderError::TooDeep)?;
+        let text = template.render(&Scope::root(&data, &lookups));
+        lookups.verdict(DEEPEST).map(|()| text)
+    }
+
+    /// Tells whether the template uses a variable, or a part of it.
+    pub fn mentions(&self, name: &str) -> bool {
+        self.probe().all().any(|asked| asked.split('.').next() == Some(name))
+    }
+
+    /// Derives what the input must have, for a subagent that does not say: what is asked for outside every section is
+    /// required, what only a section asks about is optional.
+    pub fn derived_inputs(&self) -> Map<String, Value> {
+        let probe = self.probe();
+        let keys = |names: Vec<String>| {
+            names.into_iter().filter_map(|name| input_key(&name)).collect::<BTreeSet<_>>()
+        };
+        let required = keys(probe.plain());
+        let properties: Map<String, Value> =
+            required.iter().cloned().chain(keys(probe.sections())).map(|key| (key, json!({}))).collect();
+        let mut schema = Map::new();
+        schema.insert("type".to_owned(), json!("object"));
+        schema.insert("properties".to_owned(), Value::Object(properties));
+        schema.insert("required".to_owned(), json!(required));
+        schema
+    }
+
+    fn probe(&self) -> Probe {
+        let probe = Probe::default();
+        if let Ok(template) = ramhorns::Template::new(self.tidy.as_str()) {
+            template.render(&probe);
+        }
+        probe
+    }
+}
+
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Template").field(&self.source).finish()
+    }
+}
+
+/// Returns the input's key that a variable stands for: `task` for `task` and for `input.task.title`.
+fn input_key(variable: &str) -> Option<String> {
+    let mut parts = variable.split('.');
+    let first = parts.next()?;
+    let key = if first == "input" { parts.next()? } else { first };
+    (!key.is_empty() && !DEFINED.contains(&first)).then(|| key.to_owned())
+}
+
+/// What a template is filled in with: the input, its keys, and the names that are always there.
+#[derive(Clone, Debug)]
+pub struct PromptData {
+    fields: Map<String, Value>,
+}
+
+/// What a resumed dispatch knows more than a first one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resumption {
+    /// The answer when one item was asked, else empty.
+    pub answer: Value,
+    pub answers: Map<String, Value>,
+    pub partial_state: Value,
+}
+
+impl PromptData {
+    /// Puts the data of a dispatch together. A name that is always defined wins over an input's key.
+    pub fn new(
+        input: &Map<String, Value>,
+        thread: &str,
+        dispatch: &str,
+        resumption: Option<Resumption>,
+    ) -> Self {
+        let resumed = resumption.is_some();
+        let resumption = resumption.unwrap_or_else(|| Resumption {
+            answer: json!(""),
+            answers: Map::new(),
+            partial_state: json!(""),
+        });
+        let mut fields = input.clone();
+        fields.insert("input".to_owned(), Value::Object(input.clone()));
+        fields.insert("answer".to_owned(), resumption.answer);
+        fields.insert("answers".to_owned(), Value::Object(resumption.answers));
+        fields.insert("partial_state".to_owned(), resumption.partial_state);
+        fields.insert("resumed".to_owned(), json!(resumed));
+        fields.insert("threadId".to_owned(), json!(thread));
+        fields.insert("dispatchId".to_owned(), json!(dispatch));
+        Self { fields }
+    }
+
+    /// Writes the prompt: by the template; without one the input's `task`, else the input as JSON.
+    pub fn prompt(&self, template: Option<&Template>) -> Result<String, RenderError> {
+        match (template, self.fields.get("input")) {
+            (Some(template), _) => template.render(&self.fields),
+            (None, Some(Value::Object(input))) => Ok(match input.get("task") {
+                Some(Value::String(task)) => task.clone(),
+                _ => Value::Object(input.clone()).to_string(),
+            }),
+            (None, _) => Ok(String::new()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "template_tests.rs"]
+mod tests;

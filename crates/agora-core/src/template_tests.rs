@@ -1,0 +1,127 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn data(value: Value) -> PromptData {
+    PromptData::new(value.as_object().unwrap(), "t_1", "d_1", None)
+}
+
+fn resumed(value: Value) -> PromptData {
+    let resumption = Resumption {
+        answer: json!("B"),
+        answers: Map::from_iter([("q1".to_owned(), json!("B"))]),
+        partial_state: json!({"ruled_out": ["C"]}),
+    };
+    PromptData::new(value.as_object().unwrap(), "t_1", "d_2", Some(resumption))
+}
+
+fn render(template: &str, data: &PromptData) -> Result<String, RenderError> {
+    data.prompt(Some(&Template::parse(template).unwrap()))
+}
+
+#[test]
+fn values_are_written_as_they_are() {
+    let data = data(json!({"task": "a < b && \"c\"", "n": 3, "list": [1, "x"], "none": null}));
+    let text =
+        "{{task}}|{{{ task }}}|{{& task}}|{{input.task}}|{{n}}|{{list}}|{{none}}|{{threadId}}/{{dispatchId}}";
+    let task = "a < b && \"c\"";
+    assert_eq!(render(text, &data), Ok(format!("{task}|{task}|{task}|{task}|3|[1,\"x\"]||t_1/d_1")));
+}
+
+#[test]
+fn a_first_and_a_resumed_dispatch_differ_by_their_sections() {
+    let template = "Do {{task}}.\n{{#resumed}}\nThe answer: {{answer}} (q1: {{answers.q1}}).\n\
+                    Ruled out:\n{{#partial_state.ruled_out}}\n- {{.}} in {{task}}\n{{/partial_state.ruled_out}}\n\
+                    {{/resumed}}\n{{^resumed}}\nStart afresh.\n{{/resumed}}\nEnd";
+    let input = json!({"task": "it"});
+    assert_eq!(render(template, &data(input.clone())).unwrap(), "Do it.\nStart afresh.\nEnd");
+    assert_eq!(
+        render(template, &resumed(input)).unwrap(),
+        "Do it.\nThe answer: B (q1: B).\nRuled out:\n- C in it\nEnd"
+    );
+}
+
+#[test]
+fn an_unknown_variable_is_an_error_that_names_it_and_an_absent_section_is_not() {
+    let unknown =
+        |names: &[&str]| Err(RenderError::Unknown(names.iter().map(|name| (*name).to_owned()).collect()));
+    let data = data(json!({"task": {"title": "x"}}));
+    assert_eq!(
+        render("{{tsak}} {{input.x}} {{task.titel}}", &data),
+        unknown(&["input.x", "task.titel", "tsak"])
+    );
+    assert_eq!(render("{{#note}}{{note}}{{/note}}{{^note}}none{{/note}}", &data), Ok("none".to_owned()));
+    assert_eq!(render("{{#task}}{{title}} {{titel}}{{/task}}", &data), unknown(&["titel"]));
+}
+
+#[test]
+fn the_names_that_are_always_defined_win_over_the_input() {
+    let input = json!({"answer": "forged", "resumed": true, "input": "x", "task": "t"});
+    assert_eq!(
+        render("[{{answer}}]{{#resumed}}!{{/resumed}}{{input.task}}", &data(input)),
+        Ok("[]t".to_owned())
+    );
+}
+
+#[test]
+fn without_a_template_the_task_or_the_whole_input_is_the_prompt() {
+    assert_eq!(data(json!({"task": "fix it", "x": 1})).prompt(None), Ok("fix it".to_owned()));
+    assert_eq!(data(json!({"b": 1, "a": [2]})).prompt(None), Ok("{\"a\":[2],\"b\":1}".to_owned()));
+    assert_eq!(data(json!({})).prompt(None), Ok("{}".to_owned()));
+}
+
+#[test]
+fn inputs_are_derived_from_what_the_template_asks_for() {
+    let template =
+        "{{task}} {{input.repo.url}} {{answer}} {{#resumed}}{{x}}{{/resumed}}{{#hints}}{{.}}{{/hints}}";
+    let derived = Template::parse(template).unwrap().derived_inputs();
+    assert_eq!(
+        Value::Object(derived),
+        json!({"type": "object", "properties": {"task": {}, "repo": {}, "hints": {}}, "required": ["repo", "task"]})
+    );
+    assert!(Template::parse(template).unwrap().mentions("answer"));
+    assert!(Template::parse("{{#resumed}}{{answers.q1}}{{/resumed}}").unwrap().mentions("answers"));
+    assert!(!Template::parse("{{task}}").unwrap().mentions("answer"));
+}
+
+#[test]
+fn a_broken_template_is_refused_with_its_line() {
+    let name = |name: &str| name.to_owned();
+    let cases = [
+        ("a\n{{b", TemplateError::UnclosedTag { line: 2 }),
+        ("{{}}", TemplateError::Name { line: 1, name: name("") }),
+        ("{{a b}}", TemplateError::Name { line: 1, name: name("a b") }),
+        ("x\n\n{{#a}}", TemplateError::UnclosedSection { line: 3, name: name("a") }),
+        ("{{#a}}\n{{/b}}", TemplateError::UnclosedSection { line: 1, name: name("a") }),
+        ("{{/a}}", TemplateError::UnopenedSection { line: 1, name: name("a") }),
+        ("{{> other}}", TemplateError::Partial { line: 1 }),
+        ("{{=<% %>=}}", TemplateError::Delimiters { line: 1 }),
+        (&format!("{}{}", "{{#a}}".repeat(40), "{{/a}}".repeat(40)), TemplateError::TooDeep),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(Template::parse(text), Err(expected), "{text}");
+    }
+    let nested = "{{#a}}{{#a}}{{#a}}{{#a}}x{{/a}}{{/a}}{{/a}}{{/a}}";
+    assert_eq!(render(nested, &data(json!({"a": {"a": {"a": {"a": "x"}}}}))), Err(RenderError::TooDeep));
+}
+
+#[test]
+fn comments_and_braces_of_others_are_left_alone() {
+    let template = "{{! a } note }}{\"a\": {{n}}}\n  {{! alone\n on two lines }}  \nend { {x} }";
+    assert_eq!(render(template, &data(json!({"n": 1}))), Ok("{\"a\": 1}\nend { {x} }".to_owned()));
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in "[{}#^/!&=>.a\n é]{0,60}") {
+        if let Ok(template) = Template::parse(&text) {
+            let _ = data(json!({"a": ["x", {"a": 1}]})).prompt(Some(&template));
+            template.derived_inputs();
+        }
+    }
+
+    #[test]
+    fn text_without_tags_is_rendered_to_the_letter(text in "[^{]{0,80}") {
+        prop_assert_eq!(render(&text, &data(json!({}))), Ok(text));
+    }
+}
