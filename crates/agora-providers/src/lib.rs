@@ -1,1 +1,23 @@
-//! The outside world behind agora's seams: blobs, registry, secrets.
+//! The outside world behind agora's seams, as it is on one machine: a directory, `$AGORA_HOME`.
+//!
+//! ```text
+//!  home      the directory's layout, and who may use it
+//!  disk      the few operations that change it, each atomic or synced: what a test makes fail one by one
+//!  blob      bytes by their hash          registry  versions by their name
+//!  secret    values, encrypted at rest    clock     the time
+//! ```
+//!
+//! Nothing here is trusted by the rest of agora: hashes are checked by `agora_core::blobs`, rules are kept by
+//! `agora_core::catalogue`.
+
+pub mod blob;
+pub mod clock;
+pub mod disk;
+pub mod home;
+pub mod registry;
+pub mod secret;
+
+mod blocking;
+
+pub use clock::SystemClock;
+pub use home::Home;

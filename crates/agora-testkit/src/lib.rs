@@ -1,1 +1,23 @@
-//! Contracts, faults and a sealed place to run the command. Never shipped.
+//! What agora's tests share. Never shipped.
+//!
+//! ```text
+//!  contract   what every implementation of a seam keeps true; a new back end adds one call
+//!  disk       the real disk with one fault: it stops the world, or is full, at the operation a test chooses
+//!  clock      a clock that a test sets        ledger  a ledger in memory
+//!  cli        the built command in a sealed environment
+//!  part       the real programs that `cargo xtask test` brings
+//! ```
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "this crate is test code: it fails loudly, and starts the processes that tests look at"
+)]
+
+pub mod cli;
+pub mod clock;
+pub mod contract;
+pub mod disk;
+pub mod ledger;
+pub mod part;

@@ -1,0 +1,5 @@
+//! Blob storage.
+
+mod local;
+
+pub use local::LocalBlobs;

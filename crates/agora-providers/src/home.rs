@@ -1,0 +1,204 @@
+//! The layout of `$AGORA_HOME`, and the one way to replace a file in it.
+//!
+//! ```text
+//!  format                                   which layout this is
+//!  blobs/3f/2a…                             bytes, by their own hash
+//!  packs/3f/2a…                             a capability's files, by the bundle's hash
+//!  registry/<namespace>/<kind>/versions/N   the versions of N, a line each
+//!  registry/<namespace>/<kind>/heads/N      the latest of them
+//!  registry/<namespace>/<kind>/catalogue    a copy of all heads, for listing
+//!  secrets/…age   keys/…                    values, and the key that opens them
+//!  tmp/                                     files that have no name yet
+//! ```
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use agora_core::provider::{Outage, Unavailable};
+
+use crate::disk::{Disk, OsDisk};
+
+/// The layout that this agora reads and writes.
+const FORMAT: &str = "agora home 1\n";
+
+/// A file in `tmp/` that is older than this belongs to a process that died: none takes an hour to write one.
+const ABANDONED_SECONDS: i64 = 3600;
+
+/// A directory that holds everything agora keeps.
+#[derive(Clone, Debug)]
+pub struct Home {
+    root: PathBuf,
+    disk: Arc<dyn Disk>,
+}
+
+impl Home {
+    /// Names a directory. Nothing is touched: one that does not exist yet reads as empty.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self::on_disk(root, Arc::new(OsDisk))
+    }
+
+    /// Names a directory on a disk of one's own, which a test can make fail.
+    pub fn on_disk(root: impl Into<PathBuf>, disk: Arc<dyn Disk>) -> Self {
+        Self { root: root.into(), disk }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Makes the directory what it must be before anything is written to it. Cheap when it is that already.
+    pub fn prepare(&self) -> Result<(), Unavailable> {
+        let marker = self.root.join("format");
+        match fs::read_to_string(&marker) {
+            Ok(format) if format == FORMAT => return Ok(()),
+            Ok(_) => {
+                let newer = io::Error::other("it was made by another version of agora, with another layout");
+                return Err(self.unavailable("use", &self.root, newer));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(self.unavailable("read", &marker, error)),
+        }
+        self.make_dirs(&self.root)?;
+        self.make_dirs(&self.root.join("tmp"))?;
+        self.replace(&marker, FORMAT.as_bytes())
+    }
+
+    /// Makes a directory and those above it, each durable.
+    pub(crate) fn make_dirs(&self, dir: &Path) -> Result<(), Unavailable> {
+        if dir.is_dir() {
+            return Ok(());
+        }
+        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            self.make_dirs(parent)?;
+            self.disk
+                .make_dir(dir)
+                .and_then(|()| self.disk.sync_dir(parent))
+                .map_err(|error| self.unavailable("make the directory", dir, error))
+        } else {
+            self.disk.make_dir(dir).map_err(|error| self.unavailable("make the directory", dir, error))
+        }
+    }
+
+    /// Puts bytes in place of a file: whoever looks sees the old or the new, whole, also after a crash.
+    pub(crate) fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), Unavailable> {
+        let staged = self.stage();
+        let written = self.disk.write_new(&staged, bytes);
+        let dir = path.parent().unwrap_or(&self.root);
+        let done =
+            written.and_then(|()| self.disk.rename(&staged, path)).and_then(|()| self.disk.sync_dir(dir));
+        done.map_err(|error| {
+            // Best effort: what is left over is swept later.
+            let _ = self.disk.remove(&staged);
+            self.unavailable("write", path, error)
+        })
+    }
+
+    /// Writes after the first `offset` bytes of a file that this process has locked.
+    pub(crate) fn write_tail(
+        &self,
+        path: &Path,
+        file: &File,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), Unavailable> {
+        self.disk.write_tail(file, offset, bytes).map_err(|error| self.unavailable("write", path, error))
+    }
+
+    pub(crate) fn sync_dir(&self, dir: &Path) -> Result<(), Unavailable> {
+        self.disk.sync_dir(dir).map_err(|error| self.unavailable("write", dir, error))
+    }
+
+    /// Removes what processes that died left in `tmp/`. By the file system's own time, which is the files' time.
+    pub fn sweep(&self) -> Result<(), Unavailable> {
+        let dir = self.root.join("tmp");
+        let failed = |error| self.unavailable("read", &dir, error);
+        let now = self.stage();
+        self.disk.write_new(&now, b"").map_err(failed)?;
+        let time = fs::metadata(&now).map(|meta| meta.mtime());
+        let _ = self.disk.remove(&now);
+        let time = time.map_err(failed)?;
+        for entry in fs::read_dir(&dir).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let abandoned = fs::metadata(&path).is_ok_and(|meta| meta.mtime() + ABANDONED_SECONDS < time);
+            if abandoned {
+                // Another process may be sweeping too.
+                let _ = self.disk.remove(&path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Names a file in `tmp/` that nobody else has.
+    fn stage(&self) -> PathBuf {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let mut random = [0; 8];
+        // Two processes of one id, in two containers, must not meet. If there is no randomness, the write fails.
+        let _ = getrandom::fill(&mut random);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        self.root.join("tmp").join(format!(
+            "{}-{count}-{:016x}",
+            std::process::id(),
+            u64::from_ne_bytes(random)
+        ))
+    }
+
+    /// Says what could not be done, with the file named from the home.
+    pub(crate) fn unavailable(&self, doing: &str, path: &Path, error: io::Error) -> Unavailable {
+        Unavailable {
+            doing: format!("{doing} `{}`", path.display()),
+            outage: outage(&error),
+            source: Box::new(error),
+        }
+    }
+
+    /// Names a file as a person finds it.
+    pub(crate) fn shown(path: &Path) -> String {
+        path.display().to_string()
+    }
+}
+
+/// Reads a whole file unless it is larger than `limit`. `None`: there is none.
+pub(crate) fn read_capped(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let size = file.metadata()?.len();
+    if size > limit {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it has {size} bytes, the most is {limit}"),
+        ));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    file.by_ref().take(limit).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// Lists a directory by name, in order. One that does not exist is empty.
+pub(crate) fn list_dir(dir: &Path) -> io::Result<Vec<OsString>> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut names =
+        entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
+}
+
+fn outage(error: &io::Error) -> Outage {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Outage::Full,
+        io::ErrorKind::ReadOnlyFilesystem => Outage::ReadOnly,
+        io::ErrorKind::PermissionDenied => Outage::Denied,
+        _ => Outage::Failed,
+    }
+}

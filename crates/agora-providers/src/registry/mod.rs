@@ -1,0 +1,7 @@
+//! The registry.
+
+mod cache;
+mod line;
+mod local;
+
+pub use local::LocalRegistry;

@@ -1,0 +1,152 @@
+//! Secrets in files, encrypted with age to a key of this machine.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use age::x25519::Identity;
+use agora_core::Timestamp;
+use agora_core::limits::SECRET_BYTES;
+use agora_core::provider::secret::{SecretChange, SecretError, SecretStore};
+use agora_core::secret::{SecretName, SecretValue, ShortSecrets};
+use agora_core::time::Clock;
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use zeroize::{Zeroize, Zeroizing};
+
+use super::key;
+use crate::blocking::blocking;
+use crate::home::{Home, list_dir, read_capped};
+
+/// The value as JSON, six bytes a character at worst, with what surrounds it and the encryption's header.
+const SEALED_BYTES: u64 = SECRET_BYTES as u64 * 6 + 4096;
+
+const SUFFIX: &str = ".age";
+
+/// Keeps secrets under `$AGORA_HOME/secrets`.
+#[derive(Clone, Debug)]
+pub struct LocalSecrets {
+    home: Home,
+    clock: Arc<dyn Clock>,
+}
+
+/// What is encrypted. The name is inside, so that one secret's file cannot stand in for another's.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Sealed {
+    version: u32,
+    name: SecretName,
+    value: String,
+    expires_at: Option<Timestamp>,
+}
+
+impl Drop for Sealed {
+    fn drop(&mut self) {
+        self.value.zeroize();
+    }
+}
+
+impl LocalSecrets {
+    pub fn new(home: Home, clock: Arc<dyn Clock>) -> Self {
+        Self { home, clock }
+    }
+
+    fn path(&self, name: &SecretName) -> PathBuf {
+        // No part of a name holds a `+`, so that two names never share a file.
+        self.home.root().join("secrets").join(format!("{}{SUFFIX}", name.as_str().replace('/', "+")))
+    }
+
+    fn open(&self, name: &SecretName, key: &Identity) -> Result<Option<Sealed>, SecretError> {
+        let path = self.path(name);
+        let bytes = read_capped(&path, SEALED_BYTES)
+            .map_err(|error| SecretError::Unavailable(self.home.unavailable("read", &path, error)))?;
+        let Some(bytes) = bytes else { return Ok(None) };
+        let sealed = || SecretError::Sealed(name.clone());
+        let plain = Zeroizing::new(age::decrypt(key, &bytes).map_err(|_| sealed())?);
+        let opened: Sealed = serde_json::from_slice(&plain).map_err(|_| sealed())?;
+        if opened.version == 1 && opened.name == *name { Ok(Some(opened)) } else { Err(sealed()) }
+    }
+
+    fn read(&self, name: &SecretName) -> Result<SecretValue, SecretError> {
+        let missing = || SecretError::NotFound(name.clone());
+        let key = key::read(&self.home)?.ok_or_else(missing)?;
+        let mut opened = self.open(name, &key)?.ok_or_else(missing)?;
+        if let Some(at) = opened.expires_at.filter(|at| *at <= self.clock.now()) {
+            return Err(SecretError::Expired { name: name.clone(), at });
+        }
+        // It was long enough, or forced, when it was stored.
+        let value = std::mem::take(&mut opened.value);
+        SecretValue::new(value, ShortSecrets::Allow).map_err(|_| SecretError::Sealed(name.clone()))
+    }
+
+    fn write(
+        &self,
+        name: &SecretName,
+        value: &SecretValue,
+        expires_at: Option<Timestamp>,
+    ) -> Result<SecretChange, SecretError> {
+        let dir = self.home.root().join("secrets");
+        self.home.prepare().map_err(SecretError::Unavailable)?;
+        self.home.make_dirs(&dir).map_err(SecretError::Unavailable)?;
+        let _lock = self.lock()?;
+        let key = key::read_or_make(&self.home)?;
+        // What cannot be opened any more is replaced: that is how a person mends it.
+        let change = match self.open(name, &key) {
+            Ok(None) => SecretChange::New,
+            Ok(Some(before)) if before.value == value.expose() => SecretChange::Unchanged,
+            Ok(Some(_)) | Err(SecretError::Sealed(_)) => SecretChange::Rotated,
+            Err(error) => return Err(error),
+        };
+        let sealed = Sealed { version: 1, name: name.clone(), value: value.expose().to_owned(), expires_at };
+        let cannot = || SecretError::Sealed(name.clone());
+        let plain = Zeroizing::new(serde_json::to_vec(&sealed).map_err(|_| cannot())?);
+        let bytes = age::encrypt(&key.to_public(), &plain).map_err(|_| cannot())?;
+        self.home.replace(&self.path(name), &bytes).map_err(SecretError::Unavailable)?;
+        Ok(change)
+    }
+
+    /// Waits for the store's lock, which ends with the process.
+    fn lock(&self) -> Result<File, SecretError> {
+        let path = self.home.root().join("secrets").join("lock");
+        let open = || {
+            let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+            file.lock().map(|()| file)
+        };
+        open().map_err(|error| SecretError::Unavailable(self.home.unavailable("write", &path, error)))
+    }
+
+    fn list(&self) -> Result<Vec<SecretName>, SecretError> {
+        let dir = self.home.root().join("secrets");
+        let files = list_dir(&dir)
+            .map_err(|error| SecretError::Unavailable(self.home.unavailable("read", &dir, error)))?;
+        let name =
+            |file: &std::ffi::OsString| file.to_str()?.strip_suffix(SUFFIX)?.replace('+', "/").parse().ok();
+        let mut names: Vec<SecretName> = files.iter().filter_map(name).collect();
+        names.sort();
+        Ok(names)
+    }
+}
+
+#[async_trait]
+impl SecretStore for LocalSecrets {
+    async fn put(
+        &self,
+        name: &SecretName,
+        value: &SecretValue,
+        expires_at: Option<Timestamp>,
+    ) -> Result<SecretChange, SecretError> {
+        let (this, name, value) = (self.clone(), name.clone(), value.clone());
+        blocking(move || this.write(&name, &value, expires_at)).await
+    }
+
+    async fn get(&self, name: &SecretName) -> Result<SecretValue, SecretError> {
+        let (this, name) = (self.clone(), name.clone());
+        blocking(move || this.read(&name)).await
+    }
+
+    async fn names(&self) -> Result<Vec<SecretName>, SecretError> {
+        let this = self.clone();
+        blocking(move || this.list()).await
+    }
+}

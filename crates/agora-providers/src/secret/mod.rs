@@ -1,0 +1,6 @@
+//! Secret stores.
+
+mod key;
+mod local;
+
+pub use local::LocalSecrets;

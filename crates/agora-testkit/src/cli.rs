@@ -1,0 +1,166 @@
+//! The built command in a sealed environment: nothing of the user's machine reaches it but the file system.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A place of its own: home, state and current directory.
+#[derive(Debug)]
+pub struct Cli {
+    binary: PathBuf,
+    root: TempDir,
+}
+
+/// What a command did. Look at it, or say that it must have succeeded.
+#[must_use]
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Cli {
+    /// Makes a place for a binary: `Cli::new(env!("CARGO_BIN_EXE_agora"))`.
+    pub fn new(binary: &str) -> Self {
+        let root = tempfile::Builder::new().prefix("agora-test").tempdir().unwrap();
+        for dir in ["home", "work"] {
+            fs::create_dir(root.path().join(dir)).unwrap();
+        }
+        Self { binary: PathBuf::from(binary), root }
+    }
+
+    /// Returns `$AGORA_HOME`.
+    pub fn agora_home(&self) -> PathBuf {
+        self.root.path().join("agora")
+    }
+
+    /// Returns the current directory of the commands.
+    pub fn work(&self) -> PathBuf {
+        self.root.path().join("work")
+    }
+
+    /// Writes a file below the current directory.
+    pub fn write(&self, path: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.work().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Prepares a command: an empty environment with its own homes, and no standard input.
+    pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command
+            .args(arguments)
+            .env_clear()
+            .env("HOME", self.root.path().join("home"))
+            .env("AGORA_HOME", self.agora_home())
+            .env("PATH", "/usr/bin:/bin")
+            .current_dir(self.work())
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Ran {
+        run(&mut self.command(arguments))
+    }
+
+    /// Runs with text on standard input.
+    pub fn run_with_input<S: AsRef<OsStr>>(&self, arguments: &[S], input: &str) -> Ran {
+        let mut command = self.command(arguments);
+        let mut child: Child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        Ran::from(child.wait_with_output().unwrap())
+    }
+
+    /// Replaces what differs from run to run, so that a test can compare the rest to the letter.
+    pub fn steady(&self, text: &str) -> String {
+        let root = self.root.path().to_str().unwrap();
+        let text = text.replace(root, "[ROOT]");
+        steady_words(&text)
+    }
+}
+
+/// Runs a prepared command to its end.
+pub fn run(command: &mut Command) -> Ran {
+    Ran::from(command.output().unwrap())
+}
+
+/// Replaces hashes and times.
+fn steady_words(text: &str) -> String {
+    let is_time = |word: &str| word.len() == 24 && word.ends_with('Z') && word.as_bytes()[10] == b'T';
+    let mut steady = String::new();
+    for word in
+        text.split_inclusive(|character: char| character.is_whitespace() || "\"'`,()".contains(character))
+    {
+        let bare = word
+            .trim_end_matches(|character: char| character.is_whitespace() || "\"'`,()".contains(character));
+        let replaced = if bare.starts_with("sha256:") && bare.len() == 71 {
+            "sha256:[HASH]"
+        } else if bare.len() >= 24 && is_time(bare) {
+            "[TIME]"
+        } else {
+            bare
+        };
+        steady.push_str(replaced);
+        steady.push_str(&word[bare.len()..]);
+    }
+    steady
+}
+
+impl From<std::process::Output> for Ran {
+    fn from(output: std::process::Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+impl Ran {
+    /// Asserts that the command succeeded, and returns its results.
+    #[track_caller]
+    pub fn success(self) -> String {
+        assert_eq!(self.code, Some(0), "{}{}", self.stdout, self.stderr);
+        self.stdout
+    }
+
+    /// Asserts that the command succeeded with exactly one JSON document, and returns it.
+    #[track_caller]
+    pub fn json(self) -> Value {
+        serde_json::from_str(&self.success()).unwrap()
+    }
+
+    /// Asserts that the command failed with a code and no results, and returns what it said.
+    #[track_caller]
+    pub fn failure(self, code: i32) -> String {
+        assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.stderr);
+        assert_eq!(self.stdout, "", "an error is no result");
+        self.stderr
+    }
+}
+
+/// Returns every file below a directory with its content, to see that nothing changed or that nothing leaked.
+pub fn files_below(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files = Vec::new();
+    let Ok(entries) = fs::read_dir(dir) else { return files };
+    for entry in entries {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(files_below(&path));
+        } else {
+            let content = fs::read(&path).unwrap();
+            files.push((path, content));
+        }
+    }
+    files.sort();
+    files
+}

@@ -1,0 +1,8 @@
+//! What stands between an agent and everything else on the machine.
+//!
+//! [`probe`] finds out what this machine offers. The only unsafe code of the project is in `syscall`, which wraps
+//! the few calls that no crate of ours offers.
+
+pub mod probe;
+#[cfg(target_os = "linux")]
+mod syscall;

@@ -1,0 +1,88 @@
+//! What a benchmark found, and how it is shown.
+
+use std::time::Duration;
+
+use crate::table::Table;
+
+/// One line of the table.
+#[derive(Debug)]
+pub(super) struct Figure {
+    what: String,
+    measured: String,
+    floor: String,
+    ratio: String,
+}
+
+impl Figure {
+    /// Returns a time beside what the machine itself needs for the least that has to be done.
+    pub(super) fn time(
+        what: impl Into<String>,
+        measured: Duration,
+        floor: &str,
+        floor_time: Duration,
+    ) -> Self {
+        let ratio = measured.as_secs_f64() / floor_time.as_secs_f64();
+        Self {
+            what: what.into(),
+            measured: milliseconds(measured),
+            floor: format!("{floor}: {}", milliseconds(floor_time)),
+            ratio: format!("{ratio:.1} ×"),
+        }
+    }
+
+    /// Returns a size, which has no floor.
+    pub(super) fn bytes(what: impl Into<String>, bytes: u64) -> Self {
+        let (whole, tenth) = (bytes / 1_000_000, bytes % 1_000_000 / 100_000);
+        Self {
+            what: what.into(),
+            measured: format!("{whole}.{tenth} MB"),
+            floor: "-".into(),
+            ratio: "-".into(),
+        }
+    }
+}
+
+pub(super) fn render(figures: &[Figure]) -> String {
+    let mut table = Table::new(["what", "median of 5", "floor, in the same run", "ratio"]);
+    for Figure { what, measured, floor, ratio } in figures {
+        table.add([what.clone(), measured.clone(), floor.clone(), ratio.clone()]);
+    }
+    table.render()
+}
+
+/// Three digits: more would be noise.
+fn milliseconds(duration: Duration) -> String {
+    let milliseconds = duration.as_secs_f64() * 1000.0;
+    match milliseconds {
+        100.0.. => format!("{milliseconds:.0} ms"),
+        10.0.. => format!("{milliseconds:.1} ms"),
+        _ => format!("{milliseconds:.2} ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_stands_beside_its_floor() {
+        let figures = [
+            Figure::time("help", Duration::from_micros(1230), "spawn", Duration::from_micros(600)),
+            Figure::bytes("size", 7_654_321),
+        ];
+        assert_eq!(
+            render(&figures),
+            "| what | median of 5 | floor, in the same run | ratio |\n\
+             |------|-------------|------------------------|-------|\n\
+             | help | 1.23 ms     | spawn: 0.60 ms         | 2.1 × |\n\
+             | size | 7.6 MB      | -                      | -     |"
+        );
+    }
+
+    #[test]
+    fn times_have_three_digits() {
+        assert_eq!(milliseconds(Duration::from_micros(123_456)), "123 ms");
+        assert_eq!(milliseconds(Duration::from_micros(12_345)), "12.3 ms");
+        assert_eq!(milliseconds(Duration::from_micros(1_234)), "1.23 ms");
+    }
+}
