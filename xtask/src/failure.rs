@@ -30,11 +30,18 @@ impl Failure {
         self
     }
 
-    /// Returns what failed and why without line breaks, to fit into a cell of a table.
+    /// Returns what failed and the line that says why, to fit into a cell of a table.
     pub(crate) fn on_one_line(&self) -> String {
-        let last_line = self.why.as_deref().and_then(|why| why.trim().lines().last());
-        last_line.map_or_else(|| self.what.clone(), |why| format!("{}: {}", self.what, why.trim()))
+        let why = self.why.as_deref().and_then(telling_line);
+        why.map_or_else(|| self.what.clone(), |why| format!("{}: {why}", self.what))
     }
+}
+
+/// Most programs say last what went wrong. npm and cargo say it first, and go on.
+fn telling_line(why: &str) -> Option<&str> {
+    let is_first = |line: &&str| line.starts_with("npm error") || line.starts_with("error:");
+    let mut lines = why.trim().lines();
+    lines.clone().find(is_first).or_else(|| lines.next_back()).map(str::trim)
 }
 
 impl fmt::Display for Failure {
@@ -56,5 +63,12 @@ mod tests {
         let failure = Failure::new("could not bake").because("no oven\nno flour\n").hint("buy both");
         assert_eq!(failure.to_string(), "error: could not bake\n  no oven\n  no flour\nhint: buy both");
         assert_eq!(failure.on_one_line(), "could not bake: no flour");
+    }
+
+    #[test]
+    fn the_line_that_tells_most_is_chosen() {
+        let npm = "npm warn old\nnpm error code ETARGET\nnpm error A complete log is in a file";
+        assert_eq!(Failure::new("npm").because(npm).on_one_line(), "npm: npm error code ETARGET");
+        assert_eq!(Failure::new("no reason").on_one_line(), "no reason");
     }
 }

@@ -4,7 +4,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs::File,
     path::Path,
-    process::{Child, Command, Output, Stdio},
+    process::{Child, Command, ExitStatus, Output, Stdio},
     time::Duration,
 };
 
@@ -70,7 +70,7 @@ impl Program {
     /// Runs to the end and shows all output.
     pub(crate) fn run(mut self) -> Result<(), Failure> {
         let status = self.command.status().map_err(|source| self.not_started(&source))?;
-        if status.success() { Ok(()) } else { Err(self.failed(&status.to_string())) }
+        if status.success() { Ok(()) } else { Err(self.failed(status)) }
     }
 
     /// Runs to the end, shows stderr, and returns stdout.
@@ -91,7 +91,7 @@ impl Program {
         let stopwatch = Stopwatch::start();
         let status = self.command.status().map_err(|source| self.not_started(&source))?;
         let took = stopwatch.elapsed();
-        if status.success() { Ok(took) } else { Err(self.failed(&status.to_string())) }
+        if status.success() { Ok(took) } else { Err(self.failed(status)) }
     }
 
     /// Starts in the background with all output in a file.
@@ -108,16 +108,16 @@ impl Program {
         if status.success() {
             return Ok(stdout);
         }
-        let all = format!("{stdout}\n{}\n{status}", String::from_utf8_lossy(&stderr));
-        Err(self.failed(&last_lines(&all)))
+        let all = format!("{stdout}\n{}", String::from_utf8_lossy(&stderr));
+        Err(self.failed(status).because(last_lines(&all)))
     }
 
     fn not_started(&self, source: &std::io::Error) -> Failure {
         Failure::new(format!("could not start `{}`", self.shown())).because(source.to_string())
     }
 
-    fn failed(&self, why: &str) -> Failure {
-        Failure::new(format!("`{}` failed", self.shown())).because(why)
+    fn failed(&self, status: ExitStatus) -> Failure {
+        Failure::new(format!("`{}` failed with {status}", self.shown()))
     }
 
     fn shown(&self) -> String {
@@ -149,7 +149,7 @@ mod tests {
             Program::new("/bin/sh").args(["-c", "echo broken >&2; exit 3"]).run_quietly().unwrap_err();
         assert_eq!(
             failure.to_string(),
-            "error: `sh -c echo broken >&2; exit 3` failed\n  broken\n  exit status: 3"
+            "error: `sh -c echo broken >&2; exit 3` failed with exit status: 3\n  broken"
         );
     }
 

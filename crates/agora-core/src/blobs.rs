@@ -55,6 +55,11 @@ impl Pack {
         rest.is_empty().then_some(Self(bytes))
     }
 
+    /// Takes bytes that the caller has hashed file by file as it read them.
+    pub fn just_read(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
     /// Returns the bytes of all files.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0

@@ -158,8 +158,7 @@ impl FromStr for SecretName {
                 })
         };
         let parts = text.split('/').count();
-        // The whole name becomes one file's name.
-        if parts <= 8 && text.len() <= 240 && text.split('/').all(well_formed) {
+        if parts <= 8 && text.split('/').all(well_formed) {
             Ok(Self(text.to_owned()))
         } else {
             Err(SecretNameError)

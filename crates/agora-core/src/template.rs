@@ -20,6 +20,13 @@ const DEFINED: [&str; 6] = ["answer", "answers", "partial_state", "resumed", "th
 /// How many lists or objects may enclose each other: the engine looks no further outward than that.
 const DEEPEST: usize = 3;
 
+/// Begins the line that hands an agent its answers, by the user input protocol.
+const ANSWER_MARK: &str = "USER_INPUT_RESPONSE";
+
+/// Tells a resumed agent where it stands.
+const GO_ON: &str = "You asked for this and stopped. Go on from there: the workspace is as you left it, and \
+    `.agora/resume.json` holds your question, the answer and your `partial_state`. Do not redo what is done.";
+
 /// A template that parses. Its source is kept to the letter, because it is part of a bundle's identity.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Template {
@@ -167,8 +174,20 @@ impl PromptData {
         Self { fields }
     }
 
-    /// Writes the prompt: by the template; without one the input's `task`, else the input as JSON.
+    /// Writes the prompt. A resumed one begins with the answer, unless the template has a place for it.
     pub fn prompt(&self, template: Option<&Template>) -> Result<String, RenderError> {
+        let prompt = self.body(template)?;
+        let has_place = |template: &Template| template.mentions("answer") || template.mentions("answers");
+        let resumed = self.fields.get("resumed") == Some(&Value::Bool(true));
+        if !resumed || template.is_some_and(has_place) {
+            return Ok(prompt);
+        }
+        let answers = self.fields.get("answers").unwrap_or(&Value::Null);
+        Ok(format!("{ANSWER_MARK} {answers}\n{GO_ON}\n\n{prompt}"))
+    }
+
+    /// Writes what is asked: by the template; without one the input's `task`, else the input as JSON.
+    fn body(&self, template: Option<&Template>) -> Result<String, RenderError> {
         match (template, self.fields.get("input")) {
             (Some(template), _) => template.render(&self.fields),
             (None, Some(Value::Object(input))) => Ok(match input.get("task") {

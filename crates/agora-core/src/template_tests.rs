@@ -71,6 +71,16 @@ fn without_a_template_the_task_or_the_whole_input_is_the_prompt() {
 }
 
 #[test]
+fn a_resumed_prompt_without_a_place_for_the_answer_begins_with_it() {
+    let prompt = resumed(json!({"task": "fix it"})).prompt(None).unwrap();
+    assert!(prompt.starts_with("USER_INPUT_RESPONSE {\"q1\":\"B\"}\nYou asked"), "{prompt}");
+    assert!(prompt.ends_with("\n\nfix it"), "{prompt}");
+    let with_place =
+        render("{{task}} {{#resumed}}{{answers.q1}}{{/resumed}}", &resumed(json!({"task": "fix it"})));
+    assert_eq!(with_place, Ok("fix it B".to_owned()));
+}
+
+#[test]
 fn inputs_are_derived_from_what_the_template_asks_for() {
     let template =
         "{{task}} {{input.repo.url}} {{answer}} {{#resumed}}{{x}}{{/resumed}}{{#hints}}{{.}}{{/hints}}";

@@ -1,1 +1,48 @@
-//! Register, resolve and explain: the library behind the agora command.
+//! The library behind the `agora` command: what people embed.
+//!
+//! ```text
+//!  agora        the face: one value that everything is asked of
+//!  tree         a directory  ─▶ a capability and its pack       (walked with suspicion)
+//!  definition   a file       ─▶ a subagent, a deployment        (YAML, TOML, Markdown)
+//!  secret       `KEY=env:X`  ─▶ a value in the store, or a reference
+//!  prepare      all of these ─▶ a bundle that passed every check, not yet stored
+//!  plan         many of them ─▶ new, changed, unchanged; all checked before the first is registered
+//!  explain      a reference  ─▶ what it resolves to, and the prompts it makes
+//! ```
+//!
+//! Nothing here prints, prompts or reads the environment: the caller hands in what it may use.
+//!
+//! ```
+//! # let dir = tempfile::tempdir()?;
+//! # std::fs::write(dir.path().join("NOTES.md"), "Prefer small commits.")?;
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! use agora_engine::{Agora, BundleKind, Name};
+//!
+//! let agora = Agora::open(dir.path().join("home"));
+//! let name: Name = "house-style".parse()?;
+//! let registered = agora.register_capability(&name, dir.path(), &[]).await?;
+//! let listed = agora.list(BundleKind::Capability).await?;
+//! assert_eq!(listed, [(name, registered.version)]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod agora;
+mod definition;
+mod error;
+mod explain;
+mod plan;
+mod prepare;
+mod secret;
+mod tree;
+
+pub use agora::{Agora, EnvOptions, Found, RegisteredEnv};
+pub use agora_core::bundle::BundleKind;
+pub use agora_core::name::{Name, Namespace};
+pub use definition::{DefinitionError, read_subagent};
+pub use error::{Error, ErrorKind};
+pub use explain::{Explanation, Prompts};
+pub use plan::{Applied, Plan, PlannedEntry};
+pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
+pub use tree::TreeFault;

@@ -341,7 +341,7 @@ fn the_key_is_for_its_owner_only_and_nothing_at_rest_shows_a_value() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&key), mode(key.parent().unwrap())), (0o600, 0o700));
 
-    fs::copy(dir.path().join("secrets/a+one.age"), dir.path().join("secrets/a+two.age")).unwrap();
+    fs::copy(dir.path().join("secrets/+a/one.age"), dir.path().join("secrets/+a/two.age")).unwrap();
     assert!(
         matches!(block(secrets.get(&two)), Err(SecretError::Sealed(_))),
         "one cannot stand in for another"

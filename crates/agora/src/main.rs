@@ -1,1 +1,26 @@
-fn main() {}
+//! The `agora` command: a thin face on the engine.
+//!
+//! ```text
+//!  config    what is read from the environment, once     cli/      one file a command
+//!  ui        the only place that prints                  failure   from an error to what a person reads
+//!  exit      the exit codes                              doctor/   what this machine can do
+//! ```
+
+mod cli;
+mod config;
+mod doctor;
+mod exit;
+mod failure;
+mod outside;
+mod ui;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    match std::panic::catch_unwind(|| cli::run(arguments)) {
+        Ok(exit) => exit.into(),
+        // The panic has said what happened; scripts see that it was our fault.
+        Err(_) => exit::Exit::Bug.into(),
+    }
+}

@@ -8,8 +8,8 @@ use crate::{console, failure::Failure, workspace};
 const HOMES: &str = concat!("/", "home", "/");
 const ROOT_HOME: &str = concat!("/", "root", "/");
 
-/// Users that no machine has: a documentation may need one.
-const EXAMPLE_USERS: [&str; 3] = ["user", "you", "agent"];
+/// Names that stand for anybody, in documentation and in tests.
+const EXAMPLE_USERS: [&str; 6] = ["agent", "alice", "ann", "bob", "user", "you"];
 
 /// Fails if a file contains a path below somebody's home directory.
 pub(crate) fn check(root: &Path) -> Result<(), Failure> {

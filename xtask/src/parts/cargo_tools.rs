@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Context, Found, Missing};
-use crate::{console, environment, process::Program, version::Version};
+use crate::{console, environment, failure::Failure, process::Program, version::Version};
 
 /// What to look for, and what to build when it is not there.
 struct Wanted {
@@ -45,7 +45,7 @@ impl Wanted {
         }
         let built = self.build(&directory);
         let remedy = format!("run `cargo install {} --locked --version {}`", self.name, self.build);
-        built.map_err(|why| Missing::new(why, remedy.clone()))?;
+        built.map_err(|failure| Missing::after(&failure, remedy.clone()))?;
         self.usable(context, &own).ok_or_else(|| Missing::new("it was built but does not run", remedy))
     }
 
@@ -56,7 +56,7 @@ impl Wanted {
         Some(Tool { program: program.to_path_buf(), found })
     }
 
-    fn build(&self, directory: &Path) -> Result<(), String> {
+    fn build(&self, directory: &Path) -> Result<(), Failure> {
         console::progress(&format!("building {} {}, once: this takes some minutes", self.name, self.build));
         // In a directory of its own, so that neither our flags nor our lock file reach it. Not optimised: it runs for
         // a second, and optimising it takes minutes.
@@ -73,6 +73,6 @@ impl Wanted {
             .arg(directory)
             .directory(Path::new("/"))
             .run_quietly();
-        built.map(|_| ()).map_err(|failure| failure.on_one_line())
+        built.map(|_| ())
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Context, Found, Missing};
-use crate::{environment, failure::Failure, process::Program, version::Version};
+use crate::{console, environment, failure::Failure, process::Program, version::Version};
 
 /// A package, and how to see that what it brings is there already, from wherever.
 struct Package {
@@ -32,8 +32,13 @@ impl Packages {
     pub(super) fn provide(context: &Context) -> Self {
         let missing = WANTED.iter().filter(|package| !(package.is_there)());
         let missing: Vec<&str> = missing.map(|package| package.name).collect();
-        let trouble = install(context, &missing).err().map(|failure| failure.on_one_line());
-        Self { trouble: trouble.unwrap_or_default() }
+        match install(context, &missing) {
+            Ok(()) => Self { trouble: String::new() },
+            Err(failure) => {
+                console::progress(&failure.to_string());
+                Self { trouble: failure.on_one_line() }
+            }
+        }
     }
 
     /// Returns where a program of a package is.

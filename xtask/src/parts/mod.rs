@@ -67,6 +67,12 @@ impl Missing {
     fn new(why: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { why: why.into(), remedy: remedy.into() }
     }
+
+    /// Shows the failure in full now, since the table has only room for one line of it.
+    fn after(failure: &Failure, remedy: impl Into<String>) -> Self {
+        console::progress(&failure.to_string());
+        Self::new(failure.on_one_line(), remedy)
+    }
 }
 
 /// A part that can be used.

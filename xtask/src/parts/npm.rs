@@ -46,13 +46,13 @@ const AGENTS: [Agent; 2] = [
 
 pub(super) fn provide(context: &Context) -> Vec<(&'static str, Result<Found, Missing>)> {
     let directory = context.directory.join("npm");
-    let installed = install(&directory);
-    let find = |agent: &Agent| match &installed {
-        Ok(()) => find(context, &directory, agent),
-        Err(failure) => Err(Missing::new(
-            failure.on_one_line(),
-            format!("install npm, and see that `npm view {}` works", agent.package),
-        )),
+    // Said once, though it concerns all of them.
+    let trouble = install(&directory)
+        .err()
+        .map(|failure| Missing::after(&failure, "install npm, and see that `npm view @openai/codex` works"));
+    let find = |agent: &Agent| match &trouble {
+        Some(Missing { why, remedy }) => Err(Missing::new(why, remedy)),
+        None => find(context, &directory, agent),
     };
     AGENTS.iter().map(|agent| (agent.part, find(agent))).collect()
 }

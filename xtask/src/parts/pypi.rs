@@ -18,8 +18,8 @@ pub(super) fn provide(context: &Context) -> Vec<(&'static str, Result<Found, Mis
             place: context.shown(&python),
             variable: Some(("AGORA_TEST_PYTHON", python.into())),
         }),
-        Err(failure) => Err(Missing::new(
-            failure.on_one_line(),
+        Err(failure) => Err(Missing::after(
+            &failure,
             format!(
                 "see that `python3 -m venv` (`apt-get install python3-venv`) and `pip download {CANONICAL_JSON}` work"
             ),

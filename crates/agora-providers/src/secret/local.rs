@@ -23,6 +23,7 @@ use crate::home::{Home, list_dir, read_capped};
 const SEALED_BYTES: u64 = SECRET_BYTES as u64 * 6 + 4096;
 
 const SUFFIX: &str = ".age";
+const FOLDER: char = '+';
 
 /// Keeps secrets under `$AGORA_HOME/secrets`.
 #[derive(Clone, Debug)]
@@ -52,9 +53,16 @@ impl LocalSecrets {
         Self { home, clock }
     }
 
+    fn dir(&self) -> PathBuf {
+        self.home.root().join("secrets")
+    }
+
+    /// `auth/claude` is `secrets/+auth/claude.age`: no part of a name holds a `+`, so that no name is in another's way.
     fn path(&self, name: &SecretName) -> PathBuf {
-        // No part of a name holds a `+`, so that two names never share a file.
-        self.home.root().join("secrets").join(format!("{}{SUFFIX}", name.as_str().replace('/', "+")))
+        let mut path = self.dir();
+        let (folders, last) = name.as_str().rsplit_once('/').unwrap_or(("", name.as_str()));
+        path.extend(folders.split('/').filter(|part| !part.is_empty()).map(|part| format!("{FOLDER}{part}")));
+        path.join(format!("{last}{SUFFIX}"))
     }
 
     fn open(&self, name: &SecretName, key: &Identity) -> Result<Option<Sealed>, SecretError> {
@@ -86,9 +94,9 @@ impl LocalSecrets {
         value: &SecretValue,
         expires_at: Option<Timestamp>,
     ) -> Result<SecretChange, SecretError> {
-        let dir = self.home.root().join("secrets");
+        let path = self.path(name);
         self.home.prepare().map_err(SecretError::Unavailable)?;
-        self.home.make_dirs(&dir).map_err(SecretError::Unavailable)?;
+        self.home.make_dirs(path.parent().unwrap_or(&path)).map_err(SecretError::Unavailable)?;
         let _lock = self.lock()?;
         let key = key::read_or_make(&self.home)?;
         // What cannot be opened any more is replaced: that is how a person mends it.
@@ -102,13 +110,13 @@ impl LocalSecrets {
         let cannot = || SecretError::Sealed(name.clone());
         let plain = Zeroizing::new(serde_json::to_vec(&sealed).map_err(|_| cannot())?);
         let bytes = age::encrypt(&key.to_public(), &plain).map_err(|_| cannot())?;
-        self.home.replace(&self.path(name), &bytes).map_err(SecretError::Unavailable)?;
+        self.home.replace(&path, &bytes).map_err(SecretError::Unavailable)?;
         Ok(change)
     }
 
     /// Waits for the store's lock, which ends with the process.
     fn lock(&self) -> Result<File, SecretError> {
-        let path = self.home.root().join("secrets").join("lock");
+        let path = self.dir().join("lock");
         let open = || {
             let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
             file.lock().map(|()| file)
@@ -117,12 +125,18 @@ impl LocalSecrets {
     }
 
     fn list(&self) -> Result<Vec<SecretName>, SecretError> {
-        let dir = self.home.root().join("secrets");
-        let files = list_dir(&dir)
-            .map_err(|error| SecretError::Unavailable(self.home.unavailable("read", &dir, error)))?;
-        let name =
-            |file: &std::ffi::OsString| file.to_str()?.strip_suffix(SUFFIX)?.replace('+', "/").parse().ok();
-        let mut names: Vec<SecretName> = files.iter().filter_map(name).collect();
+        let mut names = Vec::new();
+        let mut open = vec![(self.dir(), String::new())];
+        while let Some((dir, prefix)) = open.pop() {
+            let unreadable = |error| SecretError::Unavailable(self.home.unavailable("read", &dir, error));
+            for file in list_dir(&dir).map_err(unreadable)?.iter().filter_map(|file| file.to_str()) {
+                if let Some(folder) = file.strip_prefix(FOLDER) {
+                    open.push((dir.join(file), format!("{prefix}{folder}/")));
+                } else if let Some(last) = file.strip_suffix(SUFFIX) {
+                    names.extend(format!("{prefix}{last}").parse::<SecretName>().ok());
+                }
+            }
+        }
         names.sort();
         Ok(names)
     }

@@ -5,7 +5,7 @@ mod daemon;
 
 use std::path::{Path, PathBuf};
 
-use super::{Context, Found, Missing, debian::Packages};
+use super::{Context, Found, Missing, Privilege, debian::Packages};
 use crate::{environment, failure::Failure};
 
 pub(super) use daemon::Daemon;
@@ -32,18 +32,15 @@ pub(super) fn provide(context: &Context, packages: &Packages) -> Result<Engine, 
 }
 
 fn start(context: &Context, packages: &Packages) -> Result<Engine, Missing> {
+    if context.privilege == Privilege::None {
+        return Err(Missing::new("a Docker daemon of our own needs root", "run with `--provision`"));
+    }
     let program = packages.program("docker.io", "dockerd")?;
-    let daemon = Daemon::start(context.privilege, &program).map_err(|failure| not_started(&failure))?;
-    let found =
-        describe(&daemon.socket(), "started for this run").map_err(|failure| not_started(&failure))?;
-    Ok(Engine { found, daemon: Some(daemon) })
-}
-
-fn not_started(failure: &Failure) -> Missing {
-    Missing::new(
-        failure.on_one_line(),
-        "run as root or with `--provision`, in a machine where dockerd can run",
-    )
+    let started = Daemon::start(context.privilege, &program).and_then(|daemon| {
+        let found = describe(&daemon.socket(), "started for this run")?;
+        Ok(Engine { found, daemon: Some(daemon) })
+    });
+    started.map_err(|failure| Missing::after(&failure, "see that `dockerd` can run on this machine"))
 }
 
 fn engine_that_is_there() -> Option<Found> {

@@ -1,0 +1,228 @@
+//! The face: one value that everything is asked of.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agora_core::blobs::Blobs;
+use agora_core::bundle::{Bundle, BundleKind, Encoded, RawSubagent, VariableName};
+use agora_core::catalogue::{Catalogue, RegisterError, Registration};
+use agora_core::credential::Pattern;
+use agora_core::provider::registry::Version;
+use agora_core::provider::secret::{SecretChange, SecretStore};
+use agora_core::reference::BundleRef;
+use agora_core::secret::{SecretName, ShortSecrets};
+use agora_core::time::Clock;
+use agora_core::{Name, Namespace};
+use agora_providers::blob::LocalBlobs;
+use agora_providers::registry::LocalRegistry;
+use agora_providers::secret::LocalSecrets;
+use agora_providers::{Home, SystemClock};
+
+use crate::error::Error;
+use crate::plan::{Plan, Planner};
+use crate::prepare;
+use crate::secret::{Outside, SecretSource};
+use crate::tree::{self, ReadTree};
+
+/// Everything that agora knows and can do, in one directory and one namespace.
+#[derive(Clone, Debug)]
+pub struct Agora {
+    home: Home,
+    catalogue: Catalogue,
+    secrets: Arc<dyn SecretStore>,
+    clock: Arc<dyn Clock>,
+}
+
+/// A version of a name with what it holds.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub name: Name,
+    pub version: Version,
+    pub bundle: Bundle,
+}
+
+/// An env bundle that was registered, and what happened to each value that came with it.
+#[derive(Clone, Debug)]
+pub struct RegisteredEnv {
+    pub registration: Registration,
+    pub secrets: Vec<(VariableName, SecretChange)>,
+}
+
+impl Agora {
+    /// Opens a directory, in the namespace `default`. One that does not exist is made by the first write.
+    pub fn open(home: impl Into<PathBuf>) -> Self {
+        Self::with(Home::new(home), Namespace::default(), Arc::new(SystemClock))
+    }
+
+    /// Opens a directory with a namespace and a clock of one's own.
+    pub fn with(home: Home, namespace: Namespace, clock: Arc<dyn Clock>) -> Self {
+        let blobs = Blobs::new(Arc::new(LocalBlobs::new(home.clone())));
+        let registry = Arc::new(LocalRegistry::new(home.clone()));
+        let catalogue = Catalogue::new(registry, blobs, Arc::clone(&clock), namespace);
+        let secrets = Arc::new(LocalSecrets::new(home.clone(), Arc::clone(&clock)));
+        Self { home, catalogue, secrets, clock }
+    }
+
+    /// Uses another namespace.
+    pub fn in_namespace(self, namespace: Namespace) -> Self {
+        Self::with(self.home, namespace, self.clock)
+    }
+
+    /// Makes the directory ready, and removes what processes that died left in it.
+    pub fn prepare(&self) -> Result<(), Error> {
+        self.home.prepare().and_then(|()| self.home.sweep()).map_err(Error::Home)
+    }
+
+    /// Registers the files below a directory.
+    pub async fn register_capability(
+        &self,
+        name: &Name,
+        dir: &Path,
+        allowed: &[Pattern],
+    ) -> Result<Registration, Error> {
+        let read = tree::read(dir, "", allowed)?;
+        let hash = read.manifest.hash;
+        self.store_tree(read).await?;
+        self.catalogue.register(BundleKind::Capability, name, hash).await.map_err(Error::Register)
+    }
+
+    /// Registers a subagent. Its capabilities must be registered.
+    pub async fn register_subagent(
+        &self,
+        name: &Name,
+        raw: RawSubagent,
+        allowed: &[Pattern],
+    ) -> Result<Registration, Error> {
+        let subagent = prepare::subagent(name, raw, allowed)?;
+        for capability in &subagent.capabilities {
+            self.catalogue.resolve(BundleKind::Capability, capability).await.map_err(Error::Resolve)?;
+        }
+        let manifest = prepare::encode(Bundle::Subagent(Box::new(subagent)))?;
+        self.catalogue
+            .store_and_register(BundleKind::Subagent, name, &manifest)
+            .await
+            .map_err(Error::Register)
+    }
+
+    /// Registers a subagent again with other capabilities, and nothing else changed.
+    pub async fn assign(&self, name: &Name, capabilities: Vec<BundleRef>) -> Result<Registration, Error> {
+        let found = self.get(BundleKind::Subagent, &name.clone().into()).await?;
+        let Bundle::Subagent(subagent) = found.bundle else { return Err(wrong_kind(&found.version)) };
+        let raw = RawSubagent { capabilities: Some(capabilities), ..RawSubagent::from(*subagent) };
+        // Its words passed when they were registered, with what was allowed then.
+        self.register_subagent(name, raw, &Pattern::all().collect::<Vec<_>>()).await
+    }
+
+    /// Registers an env bundle. Values of secrets go to the store first; another value than before rotates.
+    pub async fn register_env(
+        &self,
+        name: &Name,
+        values: BTreeMap<VariableName, String>,
+        secrets: BTreeMap<VariableName, SecretSource>,
+        options: EnvOptions<'_>,
+    ) -> Result<RegisteredEnv, Error> {
+        let mut inputs = BTreeMap::new();
+        for (variable, source) in secrets {
+            let input = source.resolve(variable.as_str(), Path::new(""), options.outside, options.short)?;
+            inputs.insert(variable, input);
+        }
+        let prepared = prepare::env(self.catalogue.namespace(), name, values, inputs, options.allowed)?;
+        let expires_at = options.time_to_live.map(|time| self.clock.now().plus(time));
+        let mut changes = Vec::new();
+        for (variable, place, value) in prepared.values {
+            changes
+                .push((variable, self.secrets.put(&place, &value, expires_at).await.map_err(Error::Secret)?));
+        }
+        let registered = self.catalogue.store_and_register(BundleKind::Env, name, &prepared.manifest).await;
+        Ok(RegisteredEnv { registration: registered.map_err(Error::Register)?, secrets: changes })
+    }
+
+    /// Finds a version and reads what it holds.
+    pub async fn get(&self, kind: BundleKind, reference: &BundleRef) -> Result<Found, Error> {
+        let version = self.catalogue.resolve(kind, reference).await.map_err(Error::Resolve)?;
+        let bundle = self.catalogue.blobs().read(version.content_hash).await.map_err(Error::Read)?;
+        if bundle.kind() == kind {
+            Ok(Found { name: reference.name.clone(), version, bundle })
+        } else {
+            Err(wrong_kind(&version))
+        }
+    }
+
+    /// Returns every name of a kind with its latest version, ordered by name.
+    pub async fn list(&self, kind: BundleKind) -> Result<Vec<(Name, Version)>, Error> {
+        self.catalogue.names(kind).await.map_err(Error::Registry)
+    }
+
+    /// Returns every version of a name, newest first.
+    pub async fn versions(&self, kind: BundleKind, name: &Name) -> Result<Vec<Version>, Error> {
+        self.catalogue.versions(kind, name).await.map_err(Error::Resolve)
+    }
+
+    /// Checks everything that a deployment file says, and tells what it would change.
+    pub async fn plan_deployment(
+        &self,
+        file: &Path,
+        outside: &dyn Outside,
+        allowed: &[Pattern],
+    ) -> Result<Plan, Error> {
+        Planner::new(self, allowed).deploy(file, outside).await
+    }
+
+    /// Checks the agents and skills that a project has for Claude Code, and tells what registering them would change.
+    pub async fn plan_sync(&self, dir: &Path, allowed: &[Pattern]) -> Result<Plan, Error> {
+        Planner::new(self, allowed).sync(dir).await
+    }
+
+    /// Returns the names of the secrets in the local store.
+    pub async fn secret_names(&self) -> Result<Vec<SecretName>, Error> {
+        self.secrets.names().await.map_err(Error::Secret)
+    }
+
+    pub(crate) fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
+    pub(crate) fn secrets(&self) -> &dyn SecretStore {
+        &*self.secrets
+    }
+
+    pub(crate) async fn store_manifest(&self, manifest: &Encoded) -> Result<(), Error> {
+        let stored = self.catalogue.blobs().write_manifest(manifest).await;
+        stored.map_err(|source| Error::Register(RegisterError::Store(source)))
+    }
+
+    /// Stores a capability's files before its manifest: whoever finds the manifest finds the files.
+    pub(crate) async fn store_tree(&self, read: ReadTree) -> Result<(), Error> {
+        let stored = self.catalogue.blobs().write_pack(read.manifest.hash, read.pack).await;
+        stored.map_err(|source| Error::Register(RegisterError::Store(source)))?;
+        self.store_manifest(&read.manifest).await
+    }
+}
+
+/// How an env bundle is registered.
+#[derive(Clone, Copy)]
+pub struct EnvOptions<'a> {
+    pub outside: &'a dyn Outside,
+    pub short: ShortSecrets,
+    /// How long the values that come in now may be used.
+    pub time_to_live: Option<Duration>,
+    pub allowed: &'a [Pattern],
+}
+
+impl std::fmt::Debug for EnvOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EnvOptions")
+            .field("short", &self.short)
+            .field("time_to_live", &self.time_to_live)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Says that the registry points to a bundle of another kind: its files were changed by hand.
+fn wrong_kind(version: &Version) -> Error {
+    let file = version.content_hash.to_string();
+    let why = "the registry names it as a bundle of another kind".to_owned();
+    Error::Registry(agora_core::provider::registry::RegistryError::Damaged { file, why })
+}

@@ -1,0 +1,214 @@
+//! What can go wrong, with the facts that a person needs to mend it.
+
+use std::io;
+use std::path::PathBuf;
+
+use agora_core::Name;
+use agora_core::blobs::ReadError;
+use agora_core::bundle::{BundleKind, EnvError, SubagentError, TreeError};
+use agora_core::canonical::CanonicalError;
+use agora_core::catalogue::{RegisterError, ResolveError};
+use agora_core::credential::Hit;
+use agora_core::provider::blob::StoreError;
+use agora_core::provider::registry::RegistryError;
+use agora_core::provider::secret::SecretError;
+use agora_core::provider::{Outage, Unavailable};
+use agora_core::secret::SecretValueError;
+use agora_core::template::RenderError;
+
+use crate::definition::DefinitionError;
+use crate::secret::SecretSourceError;
+use crate::tree::TreeFault;
+
+/// Why something that was asked of [`crate::Agora`] was not done. Nothing was changed, unless a variant says so.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error("`{path}` cannot be part of a capability")]
+    File {
+        path: String,
+        #[source]
+        fault: TreeFault,
+    },
+    #[error("`{dir}` cannot be a capability")]
+    Tree {
+        dir: PathBuf,
+        #[source]
+        source: TreeError,
+    },
+    #[error("{place} holds what looks like a credential: line {line}, pattern `{pattern}`", line = hit.line, pattern = hit.pattern)]
+    Credential { place: String, hit: Hit },
+    #[error("`{file}` cannot be read")]
+    Unreadable {
+        file: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("`{file}` is not a usable definition")]
+    Definition {
+        file: PathBuf,
+        #[source]
+        source: DefinitionError,
+    },
+    #[error("the subagent `{name}` cannot be registered")]
+    Subagent {
+        name: Name,
+        #[source]
+        source: SubagentError,
+    },
+    #[error("`{field}` is not a usable JSON Schema: {why}")]
+    Schema { field: &'static str, why: String },
+    #[error("the file names its subagent `{written}`, but it is being registered as `{given}`")]
+    OtherName { written: String, given: Name },
+    #[error("the env bundle `{name}` cannot be registered")]
+    Env {
+        name: Name,
+        #[source]
+        source: EnvError,
+    },
+    #[error("the secret for `{variable}` cannot be taken")]
+    SecretSource {
+        variable: String,
+        #[source]
+        source: SecretSourceError,
+    },
+    #[error("the secret for `{variable}` is refused")]
+    SecretValue {
+        variable: String,
+        #[source]
+        source: SecretValueError,
+    },
+    #[error(transparent)]
+    Secret(SecretError),
+    #[error(transparent)]
+    Resolve(ResolveError),
+    #[error(transparent)]
+    Register(RegisterError),
+    #[error(transparent)]
+    Registry(RegistryError),
+    #[error(transparent)]
+    Read(ReadError),
+    #[error("the bundle has no canonical form")]
+    Canonical(#[source] CanonicalError),
+    #[error("the prompt cannot be written")]
+    Render(#[source] RenderError),
+    #[error("the {kind} `{name}`")]
+    Entry {
+        kind: BundleKind,
+        name: Name,
+        #[source]
+        source: Box<Self>,
+    },
+    #[error("the {kind} `{name}` extends `{base}`, which is neither in the file nor registered")]
+    UnknownBase { kind: BundleKind, name: Name, base: Name },
+    #[error("the {kind} `{name}` extends itself, by way of {}", .way.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))]
+    Circle { kind: BundleKind, name: Name, way: Vec<Name> },
+    #[error("`{dir}` has neither `.claude/agents/*.md` nor `.claude/skills/*/`")]
+    NothingToSync { dir: PathBuf },
+    #[error("the {kind} `{name}` changed on disk while it was being registered")]
+    ChangedMeanwhile { kind: BundleKind, name: Name },
+    #[error(transparent)]
+    Home(Unavailable),
+}
+
+/// Who has to do something about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// Whoever asked: the request was wrong.
+    Request,
+    /// Whoever keeps the machine: something outside is missing, full or damaged.
+    Outside,
+}
+
+impl Error {
+    /// Tells who has to do something about it.
+    pub fn kind(&self) -> ErrorKind {
+        self.classify().0
+    }
+
+    /// Returns the stable word for it, which a program can branch on.
+    pub fn code(&self) -> &'static str {
+        self.classify().1
+    }
+
+    /// The one table from what happened to what is told. No wildcard: a new error is not told until it is placed here.
+    fn classify(&self) -> (ErrorKind, &'static str) {
+        use ErrorKind::{Outside, Request};
+        match self {
+            Self::File { .. } => (Request, "file-refused"),
+            Self::Tree { .. } => (Request, "capability-refused"),
+            Self::Credential { .. } => (Request, "credential-found"),
+            Self::Unreadable { .. } => (Request, "file-unreadable"),
+            Self::Definition { .. } => (Request, "definition-invalid"),
+            Self::Subagent { .. } => (Request, "subagent-invalid"),
+            Self::Schema { .. } => (Request, "schema-invalid"),
+            Self::OtherName { .. } => (Request, "name-mismatch"),
+            Self::Env { .. } => (Request, "env-invalid"),
+            Self::SecretSource { .. } => (Request, "secret-source"),
+            Self::SecretValue { .. } => (Request, "secret-refused"),
+            Self::Secret(error) => secret(error),
+            Self::Resolve(error) => resolve(error),
+            Self::Register(RegisterError::Store(error)) => store(error),
+            Self::Register(RegisterError::Registry { source, .. }) | Self::Registry(source) => {
+                registry(source)
+            }
+            Self::Read(ReadError::Store { source, .. }) => store(source),
+            Self::Read(ReadError::Manifest { .. }) => (Outside, "bundle-malformed"),
+            Self::Canonical(_) => (Request, "not-canonical"),
+            Self::Render(_) => (Request, "prompt-incomplete"),
+            Self::Entry { source, .. } => source.classify(),
+            Self::UnknownBase { .. } => (Request, "unknown-name"),
+            Self::Circle { .. } => (Request, "extends-circle"),
+            Self::NothingToSync { .. } => (Request, "nothing-to-sync"),
+            Self::ChangedMeanwhile { .. } => (Request, "changed-meanwhile"),
+            Self::Home(error) => unavailable(error),
+        }
+    }
+}
+
+fn secret(error: &SecretError) -> (ErrorKind, &'static str) {
+    match error {
+        SecretError::NotFound(_) => (ErrorKind::Outside, "secret-missing"),
+        SecretError::Expired { .. } => (ErrorKind::Outside, "secret-expired"),
+        SecretError::Sealed(_) => (ErrorKind::Outside, "secret-sealed"),
+        SecretError::KeyExposed { .. } => (ErrorKind::Outside, "key-exposed"),
+        SecretError::KeyDamaged { .. } => (ErrorKind::Outside, "key-damaged"),
+        SecretError::Unavailable(error) => unavailable(error),
+    }
+}
+
+fn resolve(error: &ResolveError) -> (ErrorKind, &'static str) {
+    match error {
+        ResolveError::UnknownName { .. } => (ErrorKind::Request, "unknown-name"),
+        ResolveError::UnknownHash { .. } => (ErrorKind::Request, "unknown-hash"),
+        ResolveError::Ambiguous { .. } => (ErrorKind::Request, "ambiguous-reference"),
+        ResolveError::TooEarly { .. } => (ErrorKind::Request, "no-version-yet"),
+        ResolveError::Registry(error) => registry(error),
+    }
+}
+
+fn registry(error: &RegistryError) -> (ErrorKind, &'static str) {
+    match error {
+        RegistryError::Moved => (ErrorKind::Outside, "registry-moved"),
+        RegistryError::Damaged { .. } => (ErrorKind::Outside, "registry-damaged"),
+        RegistryError::Unavailable(error) => unavailable(error),
+    }
+}
+
+fn store(error: &StoreError) -> (ErrorKind, &'static str) {
+    match error {
+        StoreError::NotFound(_) => (ErrorKind::Outside, "bundle-missing"),
+        StoreError::Altered(_) => (ErrorKind::Outside, "bundle-altered"),
+        StoreError::TooLarge { .. } => (ErrorKind::Outside, "bundle-too-large"),
+        StoreError::Unavailable(error) => unavailable(error),
+    }
+}
+
+fn unavailable(error: &Unavailable) -> (ErrorKind, &'static str) {
+    match error.outage {
+        Outage::Full => (ErrorKind::Outside, "storage-full"),
+        Outage::ReadOnly => (ErrorKind::Outside, "storage-read-only"),
+        Outage::Denied => (ErrorKind::Outside, "storage-denied"),
+        Outage::Failed => (ErrorKind::Outside, "storage-failed"),
+    }
+}

@@ -1,0 +1,129 @@
+//! What a subagent resolves to, and the prompts that it makes.
+
+use agora_core::bundle::{Bundle, BundleKind, Subagent};
+use agora_core::event::ResolvedBundle;
+use agora_core::provider::registry::Version;
+use agora_core::reference::BundleRef;
+use agora_core::template::{PromptData, Resumption, Template};
+use agora_core::{Name, name};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::agora::Agora;
+use crate::error::Error;
+
+/// What a dispatch of a subagent would be made of.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    pub subagent: ResolvedBundle,
+    /// In the order in which they are laid over the workspace; later wins.
+    pub capabilities: Vec<ExplainedCapability>,
+    /// The bundle that is used when none is named: `default`, if there is one.
+    pub env: Option<ResolvedBundle>,
+    pub runtime: String,
+    pub model: Option<String>,
+    /// What the input must have: as declared, or derived from the template.
+    pub inputs: Option<Map<String, Value>>,
+    pub inputs_derived: bool,
+    pub system_prompt: Option<String>,
+    pub prompts: Prompts,
+}
+
+/// A capability of a subagent.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplainedCapability {
+    pub reference: BundleRef,
+    pub resolved: ResolvedBundle,
+    pub files: usize,
+    pub bytes: u64,
+}
+
+/// The prompt of a first dispatch, and of one that goes on with an answer.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Prompts {
+    pub first: String,
+    pub resumed: String,
+}
+
+impl Agora {
+    /// Explains a subagent. Without an input, `<name>` stands for each of its keys.
+    pub async fn explain(
+        &self,
+        reference: &BundleRef,
+        input: Option<Map<String, Value>>,
+    ) -> Result<Explanation, Error> {
+        let found = self.get(BundleKind::Subagent, reference).await?;
+        let Bundle::Subagent(subagent) = found.bundle else { return Err(Error::Resolve(missing(reference))) };
+        let mut capabilities = Vec::new();
+        for reference in &subagent.capabilities {
+            let found = self.get(BundleKind::Capability, reference).await?;
+            let (files, bytes) = match &found.bundle {
+                Bundle::Capability(capability) => (capability.files().len(), capability.total_bytes()),
+                Bundle::Subagent(_) | Bundle::Env(_) => (0, 0),
+            };
+            let resolved = resolved(found.name, found.version);
+            capabilities.push(ExplainedCapability { reference: reference.clone(), resolved, files, bytes });
+        }
+        let derived = subagent.prompt_template.as_ref().map(Template::derived_inputs);
+        let inputs_derived = subagent.inputs.is_none() && derived.is_some();
+        let inputs = subagent.inputs.clone().or(derived);
+        let input = input.unwrap_or_else(|| placeholders(inputs.as_ref()));
+        Ok(Explanation {
+            subagent: resolved(found.name, found.version),
+            capabilities,
+            env: self.default_env().await?,
+            runtime: subagent.runtime.as_str().to_owned(),
+            model: subagent.model.clone().map(String::from),
+            inputs,
+            inputs_derived,
+            system_prompt: subagent.system_prompt.clone(),
+            prompts: prompts(&subagent, &input)?,
+        })
+    }
+
+    async fn default_env(&self) -> Result<Option<ResolvedBundle>, Error> {
+        let names = self.list(BundleKind::Env).await?;
+        Ok(names
+            .into_iter()
+            .find(|(name, _)| name.as_str() == "default")
+            .map(|(name, version)| resolved(name, version)))
+    }
+}
+
+fn prompts(subagent: &Subagent, input: &Map<String, Value>) -> Result<Prompts, Error> {
+    let template = subagent.prompt_template.as_ref();
+    let resumption = Resumption {
+        answer: json!("<answer>"),
+        answers: Map::from_iter([("q1".to_owned(), json!("<answer>"))]),
+        partial_state: json!({"<key>": "<what the agent had worked out>"}),
+    };
+    let first = PromptData::new(input, "<threadId>", "<dispatchId>", None);
+    let resumed = PromptData::new(input, "<threadId>", "<dispatchId>", Some(resumption));
+    Ok(Prompts {
+        first: first.prompt(template).map_err(Error::Render)?,
+        resumed: resumed.prompt(template).map_err(Error::Render)?,
+    })
+}
+
+/// Makes an input in which `<name>` stands for each key, so that a prompt can be shown before there is one.
+fn placeholders(inputs: Option<&Map<String, Value>>) -> Map<String, Value> {
+    let properties = inputs.and_then(|schema| schema.get("properties")).and_then(Value::as_object);
+    match properties {
+        Some(properties) if !properties.is_empty() => {
+            properties.keys().map(|key| (key.clone(), json!(format!("<{key}>")))).collect()
+        }
+        _ => Map::from_iter([("task".to_owned(), json!("<task>"))]),
+    }
+}
+
+fn resolved(name: Name, version: Version) -> ResolvedBundle {
+    ResolvedBundle { name, content_hash: version.content_hash, registered_at: version.registered_at }
+}
+
+fn missing(reference: &BundleRef) -> agora_core::catalogue::ResolveError {
+    let name: name::Name = reference.name.clone();
+    agora_core::catalogue::ResolveError::UnknownName { kind: BundleKind::Subagent, name, near: Vec::new() }
+}

@@ -1,0 +1,235 @@
+//! The commands: what they are called, and which file does them.
+
+mod bundle;
+mod capability;
+mod completions;
+mod deploy;
+mod doctor;
+mod env;
+mod explain;
+mod init;
+mod subagent;
+mod sync;
+
+use std::ffi::OsString;
+
+use agora_core::credential::Pattern;
+use agora_engine::{BundleKind, Namespace};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::config::Config;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::ui::{self, Form, Ui};
+
+/// The first screen: at most twelve commands, by what a person wants.
+const HELP: &str = "\
+{about}
+
+{usage-heading} {usage}
+
+Start here:
+  init         Make the place where agora keeps everything
+  doctor       See what this machine can do, and what is missing
+
+Define what runs (each also has list, get and versions):
+  capability   Register files that are laid over an agent's workspace
+  subagent     Register what agent runs, and assign capabilities to it
+  env          Register variables, and references to secrets
+  deploy       Register everything that a file describes
+  sync         Register a project's .claude/agents and .claude/skills
+
+Look:
+  explain      See what a subagent resolves to, and its prompts
+  completions  Write a shell's completion script
+
+Options:
+{options}
+{after-help}";
+
+const AFTER_HELP: &str = "\
+Run `agora COMMAND --help` for its options and an example.
+Results go to standard output, everything else to standard error.";
+
+/// Dispatch headless coding agents, and answer their questions.
+#[derive(Debug, Parser)]
+#[command(name = "agora", version, help_template = HELP, after_help = AFTER_HELP, disable_help_subcommand = true)]
+#[command(arg_required_else_help = true, max_term_width = 100)]
+struct Arguments {
+    /// Print exactly one JSON document, also on error
+    #[arg(long, global = true)]
+    json: bool,
+    /// Whose names these are
+    #[arg(long, global = true, value_name = "NAME", env = "AGORA_NAMESPACE", hide_env = true, value_parser = parse::<Namespace>)]
+    namespace: Option<Namespace>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Init(init::Init),
+    Doctor(doctor::Doctor),
+    #[command(subcommand, visible_alias = "capabilities")]
+    Capability(capability::Capability),
+    #[command(subcommand, visible_alias = "subagents")]
+    Subagent(subagent::Subagent),
+    #[command(subcommand, visible_alias = "envs")]
+    Env(env::Env),
+    Deploy(deploy::Deploy),
+    Sync(sync::Sync),
+    Explain(explain::Explain),
+    Completions(completions::Completions),
+    #[command(subcommand, hide = true)]
+    Worker(Worker),
+}
+
+/// What the command starts itself for.
+#[derive(Debug, Subcommand)]
+enum Worker {
+    /// Try what isolation this machine offers, and print it as JSON
+    Probe,
+}
+
+/// A credential pattern that may stay: an option of everything that registers.
+#[derive(Debug, clap::Args)]
+struct Allowed {
+    /// Register in spite of this credential pattern; may be given again
+    #[arg(long = "allow-credential-pattern", value_name = "PATTERN", value_parser = parse::<Pattern>)]
+    patterns: Vec<Pattern>,
+}
+
+/// What a command needs to do its work.
+struct Context {
+    ui: Ui,
+    config: Config,
+}
+
+/// Runs the command that the arguments say, and returns how it ended.
+pub(crate) fn run(arguments: Vec<OsString>) -> Exit {
+    // Known before parsing, so that a wrong argument is also reported as it was asked for.
+    let wants_json = arguments
+        .iter()
+        .skip(1)
+        .take_while(|argument| *argument != "--")
+        .any(|argument| argument == "--json");
+    let ui = Ui::new(if wants_json { Form::Json } else { Form::Text });
+    let parsed = Arguments::command()
+        .try_get_matches_from(arguments)
+        .and_then(|matches| Arguments::from_arg_matches(&matches));
+    let done = match parsed {
+        Ok(arguments) => perform(ui, arguments),
+        Err(error) => usage(&error),
+    };
+    match done {
+        Ok(exit) => exit,
+        Err(failure) => ui.failure(&failure),
+    }
+}
+
+fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
+    // The probe takes the process apart, and must be alone in it: before a runtime, before anything.
+    if let Command::Worker(Worker::Probe) = arguments.command {
+        return probe().map(|()| Exit::Done);
+    }
+    let context = Context { ui, config: Config::new(arguments.namespace)? };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(|error| {
+        Failure::outside("no-runtime", format!("the machine does not let agora start: {error}"))
+    })?;
+    runtime.block_on(async {
+        let done = match arguments.command {
+            Command::Doctor(command) => return command.run(&context).await,
+            Command::Init(command) => command.run(&context),
+            Command::Capability(command) => command.run(&context).await,
+            Command::Subagent(command) => command.run(&context).await,
+            Command::Env(command) => command.run(&context).await,
+            Command::Deploy(command) => command.run(&context).await,
+            Command::Sync(command) => command.run(&context).await,
+            Command::Explain(command) => command.run(&context).await,
+            Command::Completions(command) => command.run(&mut Arguments::command()),
+            Command::Worker(Worker::Probe) => Ok(()),
+        };
+        done.map(|()| Exit::Done)
+    })
+}
+
+fn probe() -> Result<(), Failure> {
+    let probe = agora_worker::sandbox::probe::probe_in_this_process();
+    let line = serde_json::to_string(&probe).map_err(|error| Failure::bug(error.to_string()))?;
+    ui::print(&(line + "\n"))
+}
+
+/// Shows help where help was asked for, and turns anything else that the parser says into a failure.
+fn usage(error: &clap::Error) -> Result<Exit, Failure> {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            ui::print(&error.render().ansi().to_string()).map(|()| Exit::Done)
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            Err(Failure::wrong("usage", format!("a command is missing\n\n{}", error.render()).trim_end()))
+        }
+        _ => {
+            let text = error.render().to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+            let (message, rest) = text.split_once("\n\n").unwrap_or((text, ""));
+            let tips = rest.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
+            let usage = rest.lines().find(|line| line.starts_with("Usage: "));
+            let failure = Failure::wrong("usage", message.replace("\n  ", " "));
+            let failure = tips.fold(failure, |failure, tip| failure.hint(tip));
+            Err(usage.into_iter().fold(failure, |failure, usage| failure.hint(usage)))
+        }
+    }
+}
+
+/// Parses an argument by its type's own constructor, whose error says what is wrong.
+fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+/// Returns the plural that a person reads.
+fn plural(kind: BundleKind) -> &'static str {
+    match kind {
+        BundleKind::Capability => "capabilities",
+        BundleKind::Subagent => "subagents",
+        BundleKind::Env => "envs",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parser_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_first_screen_names_every_command_and_at_most_twelve() {
+        let command = Arguments::command();
+        let visible: Vec<_> = command.get_subcommands().filter(|sub| !sub.is_hide_set()).collect();
+        assert!(visible.len() <= 12);
+        for sub in visible {
+            let line = format!("\n  {:<12} ", sub.get_name());
+            assert!(HELP.contains(&line), "{} is missing", sub.get_name());
+        }
+    }
+
+    #[test]
+    fn every_command_has_an_example() {
+        fn check(command: &clap::Command, path: &str) {
+            for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+                let path = format!("{path} {}", sub.get_name());
+                if sub.has_subcommands() {
+                    check(sub, &path);
+                } else {
+                    let help = sub.clone().render_long_help().to_string();
+                    assert!(help.contains("Example"), "{path} has no example");
+                    assert!(help.contains(&format!("  {path}")), "the example of {path} runs it");
+                }
+            }
+        }
+        check(&Arguments::command(), "agora");
+    }
+}

@@ -1,0 +1,157 @@
+//! From an error to what a person reads: what failed, why, and what to do next. The one place that knows both.
+
+use std::error::Error as _;
+
+use agora_core::Name;
+use agora_core::catalogue::ResolveError;
+use agora_core::provider::secret::SecretError;
+use agora_core::secret::SecretValueError;
+use agora_engine::{Error, ErrorKind, SecretSourceError, TreeFault};
+
+use crate::exit::Exit;
+
+/// Why the command did not do what it was asked.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    /// A stable word that a program can branch on.
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    pub(crate) causes: Vec<String>,
+    pub(crate) hints: Vec<String>,
+}
+
+impl Failure {
+    /// The request was wrong.
+    pub(crate) fn wrong(code: &'static str, message: impl Into<String>) -> Self {
+        Self { exit: Exit::Wrong, code, message: message.into(), causes: Vec::new(), hints: Vec::new() }
+    }
+
+    /// Something outside is missing.
+    pub(crate) fn outside(code: &'static str, message: impl Into<String>) -> Self {
+        Self { exit: Exit::Outside, ..Self::wrong(code, message) }
+    }
+
+    /// A bug of ours.
+    pub(crate) fn bug(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Bug, ..Self::wrong("bug", message) }
+    }
+
+    pub(crate) fn because(mut self, cause: impl ToString) -> Self {
+        self.causes.push(cause.to_string());
+        self
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let exit = match error.kind() {
+            ErrorKind::Request => Exit::Wrong,
+            ErrorKind::Outside => Exit::Outside,
+        };
+        let mut causes = Vec::new();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let text = cause.to_string();
+            // A transparent error says what its source says.
+            if causes.last() != Some(&text) {
+                causes.push(text);
+            }
+            source = cause.source();
+        }
+        Self { exit, code: error.code(), message: error.to_string(), causes, hints: hints(&error) }
+    }
+}
+
+/// What to do next, where something can be done.
+fn hints(error: &Error) -> Vec<String> {
+    let hint = |text: &str| vec![text.to_owned()];
+    match error {
+        Error::Entry { source, .. } => {
+            let mut hints = hints(source);
+            hints.push("nothing was registered; mend the entry and run it again".to_owned());
+            hints
+        }
+        Error::Credential { hit, .. } => vec![
+            "a bundle can never be taken back: put the value in a secret, `agora env register --name NAME --secret KEY=env:KEY`"
+                .to_owned(),
+            format!("if it is no credential: `--allow-credential-pattern {}`", hit.pattern),
+        ],
+        Error::File { fault: TreeFault::Path(_), .. } => {
+            hint("register a directory that holds only what the agent should get")
+        }
+        Error::File { .. } => hint("a capability has only files and directories; take it out and register again"),
+        Error::Tree { .. } => hint("split it into several capabilities, or register a smaller directory"),
+        Error::Resolve(error) => resolve_hints(error),
+        Error::OtherName { written, .. } => vec![format!("register it with `--name {written}`, or leave `--name` out")],
+        Error::SecretSource { source, variable } => secret_source_hints(variable, source),
+        Error::SecretValue { source: SecretValueError::TooShort(_), .. } => {
+            hint("`--allow-short-secret` takes it all the same")
+        }
+        Error::Secret(SecretError::KeyExposed { file, .. }) => {
+            vec![format!("`chmod 600 {file}`, and rotate what it protects if others use this machine")]
+        }
+        Error::Secret(SecretError::Sealed(_) | SecretError::KeyDamaged { .. }) => {
+            hint("restore `keys/secrets.agekey` from a backup, or register the secrets again")
+        }
+        Error::Circle { .. } => hint("let one of them stop extending the other"),
+        Error::NothingToSync { .. } => hint("run it in a project that has them, or name one with `--from DIR`"),
+        Error::ChangedMeanwhile { .. } => hint("run it again when nothing writes there"),
+        _ => storage_hints(error.code()),
+    }
+}
+
+fn resolve_hints(error: &ResolveError) -> Vec<String> {
+    match error {
+        ResolveError::UnknownName { kind, near, .. } if near.is_empty() => {
+            vec![format!("`agora {kind} list` shows what there is")]
+        }
+        ResolveError::UnknownName { near, .. } => vec![format!("did you mean {}?", names(near))],
+        ResolveError::UnknownHash { kind, name, .. } | ResolveError::TooEarly { kind, name, .. } => {
+            vec![format!("`agora {kind} versions {name}` shows what there is")]
+        }
+        ResolveError::Ambiguous { name, matches, .. } => {
+            let list: Vec<String> = matches.iter().take(5).map(|hash| format!("`{name}@{hash}`")).collect();
+            vec![format!("give more digits: {}", list.join(", "))]
+        }
+        ResolveError::Registry(_) => storage_hints("registry-damaged"),
+    }
+}
+
+fn secret_source_hints(variable: &str, error: &SecretSourceError) -> Vec<String> {
+    match error {
+        SecretSourceError::NoVariable(name) => {
+            vec![format!("`export {name}=…` first, or use `{variable}=file:PATH`")]
+        }
+        SecretSourceError::Prompt(_) => {
+            vec![format!("use `{variable}=env:NAME`, `{variable}=file:PATH` or `{variable}=stdin`")]
+        }
+        SecretSourceError::UnknownForm => {
+            vec![format!("to store the value of a variable: `--secret {variable}=env:{variable}`")]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn storage_hints(code: &str) -> Vec<String> {
+    let hint = match code {
+        "storage-full" => "make room on the disk and run it again; nothing was changed",
+        "storage-read-only" => "set `AGORA_HOME` to a directory that can be written",
+        "storage-denied" => "set `AGORA_HOME` to a directory of your own, or mend its permissions",
+        "registry-damaged" => "restore the file from a backup; other names are not affected",
+        "bundle-altered" | "bundle-missing" | "bundle-malformed" => {
+            "register the same content again: that mends the store"
+        }
+        _ => return Vec::new(),
+    };
+    vec![hint.to_owned()]
+}
+
+fn names(names: &[Name]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,107 @@
+//! The only place that prints: results to standard output, everything else to standard error.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// How results are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Text,
+    /// Exactly one JSON document on standard output, also on error.
+    Json,
+}
+
+/// Speaks to whoever is there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ui {
+    form: Form,
+}
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default().bold();
+
+impl Ui {
+    pub(crate) fn new(form: Form) -> Self {
+        Self { form }
+    }
+
+    /// Gives the result: as JSON, or as the text that a person reads.
+    pub(crate) fn result(&self, json: &impl Serialize, text: impl FnOnce() -> String) -> Result<(), Failure> {
+        match self.form {
+            Form::Text => print(&text()),
+            Form::Json => {
+                let document = serde_json::to_string(json).map_err(|error| {
+                    Failure::bug(format!("the result cannot be written as JSON: {error}"))
+                })?;
+                print(&(document + "\n"))
+            }
+        }
+    }
+
+    /// Says something beside the result. Not with `--json`, whose reader is a program.
+    pub(crate) fn note(&self, text: impl Display) {
+        if self.form == Form::Text {
+            say(format_args!("{text}\n"));
+        }
+    }
+
+    /// Says what would be useful next.
+    pub(crate) fn hint(&self, text: impl Display) {
+        if self.form == Form::Text {
+            say(format_args!("{HINT}hint:{HINT:#} {text}\n"));
+        }
+    }
+
+    /// Warns, whoever reads.
+    pub(crate) fn warn(&self, text: impl Display) {
+        say(format_args!("{WARNING}warning:{WARNING:#} {text}\n"));
+    }
+
+    /// Says what failed, why, and what to do next.
+    pub(crate) fn failure(&self, failure: &Failure) -> Exit {
+        match self.form {
+            Form::Text => {
+                let mut text = format!("{ERROR}error:{ERROR:#} {}\n", failure.message);
+                text.extend(failure.causes.iter().map(|cause| format!("  because {cause}\n")));
+                text.extend(failure.hints.iter().map(|hint| format!("{HINT}hint:{HINT:#} {hint}\n")));
+                say(format_args!("{text}"));
+            }
+            Form::Json => {
+                let message = std::iter::once(&failure.message)
+                    .chain(&failure.causes)
+                    .cloned()
+                    .collect::<Vec<_>>()
+                    .join(": ");
+                let error =
+                    json!({"error": {"code": failure.code, "message": message, "hints": failure.hints}});
+                // Nothing better can be done about a failure to say that something failed.
+                let _ = print(&format!("{error}\n"));
+            }
+        }
+        failure.exit
+    }
+}
+
+/// Writes a result. A reader that has gone away has seen enough.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::outside("output-failed", format!("the result cannot be written: {error}")))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Writes to standard error, if anybody listens there.
+fn say(text: std::fmt::Arguments<'_>) {
+    let _ = anstream::stderr().lock().write_fmt(text);
+}
