@@ -8,9 +8,14 @@ use std::path::PathBuf;
 pub fn find(variable: &str) -> Option<PathBuf> {
     let found = env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
     if found.is_none() {
-        eprintln!("skipped: {variable} is not set; `cargo xtask test` brings the real part");
+        skipped(&format!("{variable} is not set; `cargo xtask test` brings the real part"));
     }
     found
+}
+
+/// Says that a test, or a part of it, did not run.
+pub fn skipped(why: &str) {
+    eprintln!("skipped: {why}");
 }
 
 /// Tells whether the large counts are wanted: `cargo xtask test --full`.

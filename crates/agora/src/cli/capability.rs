@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::bundle::{self, Get, Versions};
-use super::{Allowed, Context, parse};
+use super::{Allowed, Context, counted, parse};
 use crate::failure::Failure;
 
 const KIND: BundleKind = BundleKind::Capability;
@@ -63,7 +63,7 @@ impl Capability {
                     };
                     let list: String = files.iter().map(line).collect();
                     format!(
-                        "{}files:       {}, {total_bytes} bytes\n{list}",
+                        "{}holds:       {}, {total_bytes} bytes\n{list}",
                         bundle::heading(&found),
                         files.len()
                     )

@@ -124,7 +124,7 @@ fn parse_values(arguments: &[String]) -> Result<BTreeMap<VariableName, String>, 
         let (name, value) = argument.split_once('=').ok_or_else(|| {
             Failure::wrong("usage", "a `--value` has no `=`").hint("write it as `--value KEY=VALUE`")
         })?;
-        insert(&mut values, name, value.to_owned())?;
+        insert(&mut values, parse_variable(name)?, value.to_owned())?;
     }
     Ok(values)
 }
@@ -135,12 +135,12 @@ fn parse_secrets(arguments: &[String]) -> Result<BTreeMap<VariableName, SecretSo
     let mut from_input = 0;
     for argument in arguments {
         let (name, source) = match argument.split_once('=') {
-            None => (argument.as_str(), SecretSource::Prompt),
-            Some((name, source)) => {
-                let failed = |source| Error::SecretSource { variable: name.to_owned(), source };
-                (name, SecretSource::parse(source).map_err(failed)?)
-            }
+            None => (argument.as_str(), None),
+            Some((name, source)) => (name, Some(source)),
         };
+        let name = parse_variable(name)?;
+        let failed = |source| Error::SecretSource { variable: name.to_string(), source };
+        let source = source.map_or(Ok(SecretSource::Prompt), SecretSource::parse).map_err(failed)?;
         from_input += usize::from(matches!(source, SecretSource::StandardInput));
         insert(&mut secrets, name, source)?;
     }
@@ -150,11 +150,15 @@ fn parse_secrets(arguments: &[String]) -> Result<BTreeMap<VariableName, SecretSo
     Ok(secrets)
 }
 
-fn insert<T>(map: &mut BTreeMap<VariableName, T>, name: &str, value: T) -> Result<(), Failure> {
-    let name: VariableName = name.parse().map_err(|_| {
+/// Reads what stands before the `=`. It is not repeated: it may be a secret in the wrong place.
+fn parse_variable(name: &str) -> Result<VariableName, Failure> {
+    name.parse().map_err(|_| {
         Failure::wrong("bad-variable", "what stands before the `=` is not a variable's name")
             .hint("a name has letters, digits and `_`, and no digit first")
-    })?;
+    })
+}
+
+fn insert<T>(map: &mut BTreeMap<VariableName, T>, name: VariableName, value: T) -> Result<(), Failure> {
     match map.insert(name.clone(), value) {
         None => Ok(()),
         Some(_) => Err(Failure::wrong("usage", format!("`{name}` is given twice"))),

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use super::subagent::indented;
-use super::{Context, parse};
+use super::{Context, counted, parse};
 use crate::failure::Failure;
 
 /// See what a subagent resolves to, and its prompts
@@ -62,7 +62,12 @@ fn text(explanation: &Explanation) -> String {
     parts.push(format!("runtime:     {runtime}{model}\n"));
     parts.extend(capabilities.iter().map(|capability| {
         let (resolved, files, bytes) = (&capability.resolved, capability.files, capability.bytes);
-        format!("capability:  {}@{} ({files} files, {bytes} bytes)\n", resolved.name, resolved.content_hash)
+        format!(
+            "capability:  {}@{} ({}, {bytes} bytes)\n",
+            resolved.name,
+            resolved.content_hash,
+            counted(files, "file")
+        )
     }));
     parts.push(match env {
         Some(env) => format!("env:         {}@{}\n", env.name, env.content_hash),

@@ -45,8 +45,7 @@ Look:
   completions  Write a shell's completion script
 
 Options:
-{options}
-{after-help}";
+{options}{after-help}";
 
 const AFTER_HELP: &str = "\
 Run `agora COMMAND --help` for its options and an example.
@@ -177,7 +176,9 @@ fn usage(error: &clap::Error) -> Result<Exit, Failure> {
             let usage = rest.lines().find(|line| line.starts_with("Usage: "));
             let failure = Failure::wrong("usage", message.replace("\n  ", " "));
             let failure = tips.fold(failure, |failure, tip| failure.hint(tip));
-            Err(usage.into_iter().fold(failure, |failure, usage| failure.hint(usage)))
+            Err(usage
+                .into_iter()
+                .fold(failure, |failure, usage| failure.hint(usage.replacen("Usage", "usage", 1))))
         }
     }
 }
@@ -185,6 +186,11 @@ fn usage(error: &clap::Error) -> Result<Exit, Failure> {
 /// Parses an argument by its type's own constructor, whose error says what is wrong.
 fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+/// Counts things as a person would: `1 file`, `2 files`.
+fn counted(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Returns the plural that a person reads.

@@ -1,0 +1,118 @@
+//! A disk that is full, read-only, or not ours; files that were damaged.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts what it looks at"
+)]
+
+use std::fs;
+use std::process::Command;
+
+use agora_testkit::cli::{Cli, files_below, run};
+
+fn cli() -> Cli {
+    Cli::new(env!("CARGO_BIN_EXE_agora"))
+}
+
+/// Runs a script with a file system of its own mounted on `$AGORA_HOME`, in namespaces of its own.
+fn in_own_mount(cli: &Cli, mount: &str, script: &str) -> Option<(i32, String)> {
+    fs::create_dir_all(cli.agora_home()).unwrap();
+    let binary = env!("CARGO_BIN_EXE_agora");
+    let home = cli.agora_home();
+    let text = format!(
+        "{} || exit 99\nagora() {{ {binary} \"$@\"; }}\n{script}",
+        mount.replace("HOME", home.to_str().unwrap())
+    );
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--user", "--map-root-user", "--mount", "/bin/sh", "-c", &text]);
+    unshare.env_clear().env("PATH", "/usr/bin:/bin").env("AGORA_HOME", &home).current_dir(cli.work());
+    let ran = run(&mut unshare);
+    match ran.code {
+        Some(99 | 1) if ran.stderr.contains("unshare") || ran.code == Some(99) => {
+            agora_testkit::part::skipped(&format!("no user namespaces here: {}", ran.stderr));
+            None
+        }
+        code => Some((code.unwrap(), ran.stderr)),
+    }
+}
+
+#[test]
+fn a_full_disk_is_named_and_nothing_is_half_done() {
+    let cli = cli();
+    cli.write("small/file", "x");
+    cli.write("large/file", vec![b'x'; 900 * 1024]);
+    let script = "agora capability register --name small --from small >/dev/null 2>&1 || exit 98\n\
+                  agora capability register --name large --from large; code=$?\n\
+                  agora capability get small >/dev/null 2>&1 || exit 97\n\
+                  agora capability get large >/dev/null 2>&1 && exit 96\n\
+                  test -z \"$(ls $AGORA_HOME/tmp)\" || exit 95\n\
+                  exit $code";
+    let Some((code, said)) = in_own_mount(&cli, "mount -t tmpfs -o size=400k none HOME", script) else {
+        return;
+    };
+    assert_eq!(code, 3, "{said}");
+    assert!(
+        said.contains("No space left on device") && said.contains("hint: make room on the disk"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_read_only_home_can_be_read_and_says_why_it_cannot_be_written() {
+    let cli = cli();
+    cli.write("cap/file", "x");
+    cli.run(&["capability", "register", "--name", "there", "--from", "cap"]).success();
+    cli.write("cap/file", "y");
+    let script = "agora capability list >/dev/null 2>&1 || exit 98\n\
+                  agora capability get there >/dev/null 2>&1 || exit 97\n\
+                  agora capability register --name there --from cap";
+    let mount = "mount --bind HOME HOME && mount -o remount,ro,bind HOME";
+    let before = files_below(&cli.agora_home());
+    let Some((code, said)) = in_own_mount(&cli, mount, script) else { return };
+    assert_eq!(code, 3, "{said}");
+    assert!(said.contains("Read-only file system") && said.contains("hint: set `AGORA_HOME`"), "{said}");
+    let changed = files_below(&cli.agora_home());
+    assert!(before.iter().all(|file| changed.contains(file)), "nothing that was there changed");
+}
+
+#[test]
+fn a_damaged_file_is_named_with_what_mends_it() {
+    let cli = cli();
+    cli.write("cap/file", "content");
+    cli.run(&["capability", "register", "--name", "c", "--from", "cap"]).success();
+    let head = cli.agora_home().join("registry/default/capability/heads/c");
+    let whole = fs::read(&head).unwrap();
+    fs::write(&head, &whole[..whole.len() / 2]).unwrap();
+    let said = cli.run(&["capability", "get", "c"]).failure(3);
+    assert!(
+        said.contains("heads/c` is damaged") && said.contains("hint: restore the file from a backup"),
+        "{said}"
+    );
+    fs::write(&head, whole).unwrap();
+
+    let (blob, whole) = files_below(&cli.agora_home().join("blobs")).pop().unwrap();
+    fs::write(&blob, [&whole[..whole.len() - 1], b" "].concat()).unwrap();
+    let said = cli.run(&["capability", "get", "c"]).failure(3);
+    assert!(
+        said.contains("hash does not match") && said.contains("register the same content again"),
+        "{said}"
+    );
+    cli.run(&["capability", "register", "--name", "c", "--from", "cap"]).success();
+    cli.run(&["capability", "get", "c"]).success();
+
+    fs::write(cli.agora_home().join("format"), "agora home 9\n").unwrap();
+    cli.write("cap/file", "other");
+    let said = cli.run(&["capability", "register", "--name", "c", "--from", "cap"]).failure(3);
+    assert!(said.contains("another version of agora"), "{said}");
+}
+
+#[test]
+fn without_a_home_there_is_a_way_out() {
+    let cli = cli();
+    let mut command = cli.command(&["init"]);
+    let said = run(command.env_remove("HOME").env_remove("AGORA_HOME")).failure(3);
+    assert!(said.contains("hint: set `AGORA_HOME`"), "{said}");
+    let mut command = cli.command(&["init"]);
+    let home = run(command.env_remove("AGORA_HOME")).success();
+    assert!(home.trim().ends_with("home/.local/share/agora"), "{home}");
+}

@@ -1,0 +1,165 @@
+//! What a person sees, to the letter.
+#![expect(clippy::disallowed_methods, reason = "a test starts what it looks at")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use agora_testkit::cli::{Cli, run};
+
+fn cli() -> Cli {
+    Cli::new(env!("CARGO_BIN_EXE_agora"))
+}
+
+#[test]
+fn the_first_screen() {
+    insta::assert_snapshot!(cli().run(&["--help"]).success(), @r#"
+    Dispatch headless coding agents, and answer their questions
+
+    Usage: agora [OPTIONS] <COMMAND>
+
+    Start here:
+      init         Make the place where agora keeps everything
+      doctor       See what this machine can do, and what is missing
+
+    Define what runs (each also has list, get and versions):
+      capability   Register files that are laid over an agent's workspace
+      subagent     Register what agent runs, and assign capabilities to it
+      env          Register variables, and references to secrets
+      deploy       Register everything that a file describes
+      sync         Register a project's .claude/agents and .claude/skills
+
+    Look:
+      explain      See what a subagent resolves to, and its prompts
+      completions  Write a shell's completion script
+
+    Options:
+          --json              Print exactly one JSON document, also on error
+          --namespace <NAME>  Whose names these are
+      -h, --help              Print help
+      -V, --version           Print version
+
+    Run `agora COMMAND --help` for its options and an example.
+    Results go to standard output, everything else to standard error.
+    "#);
+}
+
+#[test]
+fn explaining_shows_both_prompts() {
+    let cli = cli();
+    cli.write("style/NOTES.md", "small commits");
+    cli.run(&["capability", "register", "--name", "style", "--from", "style"]).success();
+    cli.write(
+        "planner.yaml",
+        "systemPrompt: You plan.\ncapabilities: [style]\npromptTemplate: |\n  Plan {{task}}.\n  {{#resumed}}\n  The answer was {{answer}}.\n  {{/resumed}}\n",
+    );
+    cli.run(&["subagent", "register", "--name", "planner", "--from", "planner.yaml"]).success();
+    let text = cli.run(&["explain", "planner", "--input", r#"{"task": "the parser"}"#]).success();
+    insta::assert_snapshot!(cli.steady(&text.replace("@sha256", " sha256")), @r#"
+    subagent:    planner sha256:[HASH]
+    runtime:     claude-code
+    capability:  style sha256:[HASH] (1 file, 13 bytes)
+    env:         none (a bundle named `default` would be used)
+    inputs:      {"properties":{"task":{}},"required":["task"],"type":"object"} (derived from the template)
+
+    system prompt:
+      You plan.
+
+    first prompt:
+      Plan the parser.
+
+    resumed prompt:
+      Plan the parser.
+      The answer was <answer>.
+    "#);
+    let unknown = cli.run(&["explain", "planner", "--input", r#"{"tusk": "x"}"#]).failure(2);
+    insta::assert_snapshot!(unknown, @r#"
+    error: the prompt cannot be written
+      because the template asks for `task`, which the input does not have
+    hint: give it in the input, or make it optional in the template: `{{#name}}…{{/name}}`
+    "#);
+}
+
+#[test]
+fn an_error_has_what_failed_why_and_what_next() {
+    let cli = cli();
+    cli.write("cap/file", "x");
+    std::os::unix::fs::symlink("file", cli.work().join("cap/link")).unwrap();
+    insta::assert_snapshot!(cli.run(&["capability", "register", "--name", "c", "--from", "cap"]).failure(2), @r#"
+    error: `cap/link` cannot be part of a capability
+      because it is a symbolic link; put a copy of the file there
+    hint: a capability has only files and directories; take it out and register again
+    "#);
+    insta::assert_snapshot!(cli.run(&["capability", "register", "--name", "c d", "--from", "cap"]).failure(2), @r#"
+    error: invalid value 'c d' for '--name <NAME>': a name has only letters and digits of ASCII, `-`, `_` and `.`, not ' '
+    "#);
+    let json = cli.run(&["capability", "get", "c", "--json"]);
+    insta::assert_snapshot!(json.stdout, @r#"
+    {"error":{"code":"unknown-name","hints":["`agora capability list` shows what there is"],"message":"there is no capability named `c`"}}
+    "#);
+    let wrong = cli.run(&["capability", "get", "--json"]);
+    assert_eq!((wrong.code, wrong.stderr.as_str()), (Some(2), ""));
+    insta::assert_snapshot!(wrong.stdout, @r#"
+    {"error":{"code":"usage","hints":["usage: agora capability get --json <REFERENCE>"],"message":"the following required arguments were not provided: <REFERENCE>"}}
+    "#);
+}
+
+#[test]
+fn completions_are_scripts_that_their_shell_takes() {
+    let cli = cli();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = cli.run(&["completions", shell]).success();
+        assert!(script.contains("capability"), "{shell}");
+    }
+    let script = cli.write("agora.bash", cli.run(&["completions", "bash"]).success());
+    let mut bash = std::process::Command::new("bash");
+    assert_eq!(run(bash.arg("-n").arg(script)).code, Some(0));
+}
+
+#[test]
+fn colour_is_for_terminals() {
+    let said = cli().run(&["capability", "get", "c"]).failure(2);
+    assert!(!said.contains('\u{1b}'), "{said:?}");
+}
+
+#[test]
+fn the_doctor_finds_the_real_programs_and_a_real_daemon() {
+    let cli = cli();
+    let parts =
+        ["AGORA_TEST_CLAUDE", "AGORA_TEST_CODEX", "AGORA_TEST_DOCKER_HOST"].map(agora_testkit::part::find);
+    let [Some(claude), Some(codex), Some(docker)] = parts else { return };
+    let path =
+        format!("{}:{}:/usr/bin:/bin", claude.parent().unwrap().display(), codex.parent().unwrap().display());
+    let mut command = cli.command(&["doctor", "--json"]);
+    command.env("PATH", path).env("DOCKER_HOST", docker).env("ANTHROPIC_API_KEY", "a-key-that-is-not-shown");
+    let ran = run(&mut command);
+    assert!(!ran.stdout.contains("a-key-that-is-not-shown"));
+    let findings: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    for topic in ["home", "sandbox", "cgroup", "docker", "claude", "codex", "git", "credential"] {
+        assert!(
+            findings.as_array().unwrap().iter().any(|finding| finding["topic"] == topic),
+            "{topic}: {findings}"
+        );
+    }
+    let of =
+        |topic: &str| findings.as_array().unwrap().iter().find(|finding| finding["topic"] == topic).unwrap();
+    for topic in ["docker", "claude", "codex"] {
+        assert_eq!(of(topic)["status"], "ok", "{findings}");
+    }
+    assert!(of("claude")["detail"].as_str().unwrap().contains("2.1.325"), "{findings}");
+    assert!(of("codex")["detail"].as_str().unwrap().contains("0.166.0"), "{findings}");
+}
+
+#[test]
+fn the_doctor_says_what_is_missing_and_how_to_get_it() {
+    let cli = cli();
+    let mut command = cli.command(&["doctor"]);
+    let ran = run(command.env("PATH", "/nowhere"));
+    for expected in ["claude", "npm install -g @anthropic-ai/claude-code", "codex", "git", "missing"] {
+        assert!(ran.stdout.contains(expected), "{}", ran.stdout);
+    }
+    let file = cli.write("a-file", "");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut command = cli.command(&["doctor", "--json"]);
+    let ran = run(command.env("AGORA_HOME", file));
+    assert_eq!(ran.code, Some(3), "a home that is a file is broken: {}", ran.stdout);
+}
