@@ -33,12 +33,16 @@ impl Ui {
         Self { form }
     }
 
-    /// Gives the result: as JSON, or as the text that a person reads.
-    pub(crate) fn result(&self, json: &impl Serialize, text: impl FnOnce() -> String) -> Result<(), Failure> {
+    /// Gives the result: as JSON, or as the text that a person reads. Only the one that is wanted is made.
+    pub(crate) fn result<T: Serialize>(
+        &self,
+        json: impl FnOnce() -> T,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
         match self.form {
             Form::Text => print(&text()),
             Form::Json => {
-                let document = serde_json::to_string(json).map_err(|error| {
+                let document = serde_json::to_string(&json()).map_err(|error| {
                     Failure::bug(format!("the result cannot be written as JSON: {error}"))
                 })?;
                 print(&(document + "\n"))

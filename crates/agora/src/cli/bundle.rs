@@ -55,7 +55,7 @@ pub(super) fn registered(
     registration: Registration,
 ) -> Result<(), Failure> {
     let Registration { version, change } = registration;
-    let json = json_of(name, &version, json!({"change": word(change)}));
+    let json = || json_of(name, &version, json!({"change": word(change)}));
     match change {
         Change::New => context.ui.note(format!("registered the {kind} `{name}`")),
         Change::Changed => {
@@ -65,7 +65,7 @@ pub(super) fn registered(
             context.ui.note(format!("the {kind} `{name}` has this content already: version {}", version.seq));
         }
     }
-    context.ui.result(&json, || format!("{name}@{}\n", version.content_hash))
+    context.ui.result(json, || format!("{name}@{}\n", version.content_hash))
 }
 
 /// Lists every name of a kind.
@@ -79,8 +79,9 @@ pub(super) async fn list(context: &Context, kind: BundleKind) -> Result<(), Fail
         ));
         context.ui.hint(format!("`agora {kind} register --help` has an example"));
     }
-    let shown: Vec<Value> = names.iter().map(|(name, version)| json_of(name, version, Value::Null)).collect();
-    context.ui.result(&shown, || {
+    let shown =
+        || names.iter().map(|(name, version)| json_of(name, version, Value::Null)).collect::<Vec<_>>();
+    context.ui.result(shown, || {
         let width = names.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
         let line = |(name, version): &(Name, Version)| {
             format!("{name:<width$}  {}  {}\n", short(version), version.registered_at)
@@ -97,8 +98,8 @@ pub(super) async fn versions(
 ) -> Result<(), Failure> {
     let name = &arguments.name;
     let versions = context.config.agora().versions(kind, name).await?;
-    let shown: Vec<Value> = versions.iter().map(|version| json_of(name, version, Value::Null)).collect();
-    context.ui.result(&shown, || {
+    let shown = || versions.iter().map(|version| json_of(name, version, Value::Null)).collect::<Vec<_>>();
+    context.ui.result(shown, || {
         let line = |version: &Version| {
             format!("{:>5}  {}  {}\n", version.seq, version.content_hash, version.registered_at)
         };

@@ -56,18 +56,21 @@ impl Capability {
                 let found = bundle::get(context, KIND, &get).await?;
                 let Bundle::Capability(capability) = &found.bundle else { return Ok(()) };
                 let (files, total_bytes) = (capability.files(), capability.total_bytes());
-                let more = json!({"totalBytes": total_bytes, "files": files});
-                context.ui.result(&bundle::json_of(&found.name, &found.version, more), || {
-                    let line = |file: &FileEntry| {
-                        format!("{} {:>10}  {}\n", u32::from(file.mode), file.size, file.path)
-                    };
-                    let list: String = files.iter().map(line).collect();
-                    format!(
-                        "{}holds:       {}, {total_bytes} bytes\n{list}",
-                        bundle::heading(&found),
-                        files.len()
-                    )
-                })
+                let more = || json!({"totalBytes": total_bytes, "files": files});
+                context.ui.result(
+                    || bundle::json_of(&found.name, &found.version, more()),
+                    || {
+                        let line = |file: &FileEntry| {
+                            format!("{} {:>10}  {}\n", u32::from(file.mode), file.size, file.path)
+                        };
+                        let list: String = files.iter().map(line).collect();
+                        format!(
+                            "{}holds:       {}, {total_bytes} bytes\n{list}",
+                            bundle::heading(&found),
+                            counted(files.len(), "file")
+                        )
+                    },
+                )
             }
         }
     }

@@ -47,11 +47,13 @@ impl Deploy {
 /// Says what a plan would change.
 pub(super) fn foretell(context: &Context, plan: &Plan) -> Result<(), Failure> {
     let entries: Vec<_> = plan.entries().collect();
-    let json: Vec<Value> = entries
+    let json = || {
+        entries
         .iter()
         .map(|entry| json!({"kind": entry.kind, "name": entry.name, "contentHash": entry.content_hash, "change": word(entry.change)}))
-        .collect();
-    context.ui.result(&json, || {
+        .collect::<Vec<Value>>()
+    };
+    context.ui.result(json, || {
         entries.iter().map(|entry| line(entry.change, entry.kind.as_str(), entry.name.as_str(), "")).collect()
     })?;
     context.ui.note(format!("{}; nothing was registered", count(entries.iter().map(|entry| entry.change))));
@@ -65,8 +67,8 @@ pub(super) async fn carry_out(
     allowed: &[agora_core::credential::Pattern],
 ) -> Result<(), Failure> {
     let applied = context.config.agora().apply(plan, allowed).await?;
-    let json: Vec<Value> = applied.iter().map(json_of).collect();
-    context.ui.result(&json, || {
+    let json = || applied.iter().map(json_of).collect::<Vec<Value>>();
+    context.ui.result(json, || {
         let line = |done: &Applied| {
             let rotated: Vec<&str> = done.rotated.iter().map(|variable| variable.as_str()).collect();
             let more = if rotated.is_empty() {

@@ -23,7 +23,7 @@ impl Doctor {
             .filter(|name| name.as_str().starts_with("auth/"))
             .map(|name| format!("local:{name}"));
         let findings = doctor::examine(&context.config.surroundings(stored.collect()));
-        context.ui.result(&findings, || findings.iter().map(line).collect())?;
+        context.ui.result(|| &findings, || findings.iter().map(line).collect())?;
         let broken = findings.iter().any(|finding| finding.status == Status::Broken);
         Ok(if broken { Exit::Outside } else { Exit::Done })
     }

@@ -76,13 +76,17 @@ impl Env {
                 let found = bundle::get(context, KIND, &get).await?;
                 let Bundle::Env(env) = &found.bundle else { return Ok(()) };
                 let (values, secrets) = (env.values(), env.secrets());
-                let more = json!({"values": values, "secrets": secrets});
-                context.ui.result(&bundle::json_of(&found.name, &found.version, more), || {
-                    let values = values.iter().map(|(name, value)| format!("value:       {name}={value}\n"));
-                    let secrets =
-                        secrets.iter().map(|(name, source)| format!("secret:      {name}={source}\n"));
-                    bundle::heading(&found) + &values.chain(secrets).collect::<String>()
-                })
+                let more = || json!({"values": values, "secrets": secrets});
+                context.ui.result(
+                    || bundle::json_of(&found.name, &found.version, more()),
+                    || {
+                        let values =
+                            values.iter().map(|(name, value)| format!("value:       {name}={value}\n"));
+                        let secrets =
+                            secrets.iter().map(|(name, source)| format!("secret:      {name}={source}\n"));
+                        bundle::heading(&found) + &values.chain(secrets).collect::<String>()
+                    },
+                )
             }
         }
     }

@@ -29,7 +29,7 @@ impl Explain {
     pub(super) async fn run(self, context: &Context) -> Result<(), Failure> {
         let input = self.input.as_deref().map(read_input).transpose()?;
         let explanation = context.config.agora().explain(&self.reference, input).await?;
-        context.ui.result(&explanation, || text(&explanation))
+        context.ui.result(|| &explanation, || text(&explanation))
     }
 }
 

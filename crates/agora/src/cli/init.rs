@@ -24,7 +24,9 @@ impl Init {
         } else {
             "agora keeps everything here:"
         });
-        context.ui.result(&json!({"home": home, "created": !existed}), || format!("{}\n", home.display()))?;
+        context
+            .ui
+            .result(|| json!({"home": home, "created": !existed}), || format!("{}\n", home.display()))?;
         context.ui.hint("`agora doctor` shows what this machine can do");
         context.ui.hint("`agora sync` registers a project's .claude/agents and .claude/skills");
         Ok(())

@@ -184,8 +184,11 @@ fn usage(error: &clap::Error) -> Result<Exit, Failure> {
 }
 
 /// Parses an argument by its type's own constructor, whose error says what is wrong.
-fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: T::Err| error.to_string())
+fn parse<T: std::str::FromStr<Err: std::error::Error>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| match std::error::Error::source(&error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    })
 }
 
 /// Counts things as a person would: `1 file`, `2 files`.

@@ -94,11 +94,8 @@ impl Subagent {
             Self::Register(register) => register.run(context).await,
             Self::Assign(Assign { name, capabilities }) => {
                 let given = capabilities.iter().filter(|text| !text.is_empty());
-                let references = given.map(|text| text.parse::<BundleRef>()).collect::<Result<Vec<_>, _>>();
-                let references = references.map_err(|error| {
-                    let source = std::error::Error::source(&error).map(ToString::to_string);
-                    source.into_iter().fold(Failure::wrong("usage", error.to_string()), Failure::because)
-                })?;
+                let references = given.map(|text| parse::<BundleRef>(text)).collect::<Result<Vec<_>, _>>();
+                let references = references.map_err(|error| Failure::wrong("usage", error))?;
                 let registered = context.config.agora().assign(&name, references).await?;
                 bundle::registered(context, KIND, &name, registered)
             }
@@ -109,8 +106,8 @@ impl Subagent {
                 let Bundle::Subagent(subagent) = &found.bundle else { return Ok(()) };
                 let fields = serde_json::to_value(RawSubagent::from((**subagent).clone()))
                     .map_err(|error| Failure::bug(error.to_string()))?;
-                let json = bundle::json_of(&found.name, &found.version, fields.clone());
-                context.ui.result(&json, || format!("{}{}", bundle::heading(&found), readable(&fields)))
+                let json = || bundle::json_of(&found.name, &found.version, fields.clone());
+                context.ui.result(json, || format!("{}{}", bundle::heading(&found), readable(&fields)))
             }
         }
     }
