@@ -244,6 +244,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_beginning_that_two_contents_share_is_ambiguous_and_one_that_two_versions_share_is_not() {
+        let version = |seq, digits: &str| Version {
+            seq,
+            content_hash: format!("sha256:{digits:0<64}").parse().unwrap(),
+            registered_at: Timestamp::from_millis(0),
+        };
+        let versions =
+            [version(1, "abcdefabcdef1"), version(2, "abcdefabcdef2"), version(3, "abcdefabcdef1")];
+        let pick =
+            |digits: &str| pick(BundleKind::Env, &format!("e@sha256:{digits}").parse().unwrap(), &versions);
+        assert_eq!(pick("abcdefabcdef1").unwrap(), Some(versions[2]), "the newest with that content");
+        assert_eq!(pick("abcdefabcdef2").unwrap(), Some(versions[1]));
+        match pick("abcdefabcdef").unwrap_err() {
+            ResolveError::Ambiguous { matches, .. } => assert_eq!(matches.len(), 2),
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(pick("abcdefabcdef3"), Err(ResolveError::UnknownHash { .. })));
+    }
+
+    #[test]
     fn near_names_are_those_a_person_may_have_meant() {
         let name = |text: &str| text.parse::<Name>().unwrap();
         let names = vec![name("planner"), name("plan-reviewer"), name("code-reviewer"), name("zebra")];

@@ -209,6 +209,8 @@ mod tests {
             let text = std::fs::read_to_string(pages.join(format!("{code}.md"))).unwrap();
             let reason = format!("Reason: `{}`", code.reason().unwrap());
             assert!(text.contains(&reason), "the page of {code} says {reason}");
+            let verdict = format!("`retryable` is `{}`", code.retry() == Retry::MaySucceed);
+            assert!(text.contains(&verdict), "the page of {code} says that {verdict}");
         }
         expected.push("README".to_owned());
         let mut present: Vec<String> = std::fs::read_dir(pages)

@@ -53,6 +53,18 @@ fn the_local_registry_meets_the_contract() {
     block(contract::registry(Arc::new(LocalRegistry::new(Home::new(dir.path()))), run));
 }
 
+/// A runtime of several threads hands file work over; one of one thread does it in place. Both keep the contract.
+#[test]
+fn the_contracts_hold_on_a_runtime_of_several_threads() {
+    let several = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let dir = TempDir::new().unwrap();
+    let home = Home::new(dir.path());
+    several.block_on(contract::blob_store(&LocalBlobs::new(home.clone())));
+    several.block_on(contract::registry(Arc::new(LocalRegistry::new(home.clone())), run));
+    let clock = Arc::new(SetClock::at("2026-11-15T12:00:00Z"));
+    several.block_on(contract::secret_store(&LocalSecrets::new(home, Arc::clone(&clock) as _), &clock));
+}
+
 #[test]
 fn local_secrets_meet_the_contract() {
     let dir = TempDir::new().unwrap();
