@@ -1,9 +1,6 @@
 //! The ids of dispatches, threads and questions: distinct types, told apart by their first letters.
 
-use std::fmt;
-use std::str::FromStr;
-
-use crate::text::serde_as_text;
+use crate::text::checked_text;
 
 /// Bytes of randomness in a made id: 80 bits, so that two never meet, in 16 characters that a person can still copy.
 pub const ENTROPY: usize = 10;
@@ -27,37 +24,14 @@ pub enum IdParseError {
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal, $what:literal) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(String);
+        checked_text!($(#[$doc])* $name, IdParseError, |text| check(text, $what, $prefix));
 
         impl $name {
             /// Makes an id from random bytes, which the caller draws.
             pub fn from_entropy(entropy: [u8; ENTROPY]) -> Self {
                 Self(format!("{}{}", $prefix, encode(entropy)))
             }
-
-            /// Returns the id as text.
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
         }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = IdParseError;
-
-            fn from_str(text: &str) -> Result<Self, IdParseError> {
-                check(text, $what, $prefix).map(|()| Self(text.to_owned()))
-            }
-        }
-
-        serde_as_text!($name);
     };
 }
 

@@ -1,10 +1,7 @@
 //! The names of bundles and namespaces.
 
-use std::fmt;
-use std::str::FromStr;
-
 use crate::limits::NAME_LENGTH;
-use crate::text::serde_as_text;
+use crate::text::checked_text;
 
 /// Says why a text is not a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,44 +32,13 @@ fn check(text: &str) -> Result<(), NameParseError> {
     Ok(())
 }
 
-macro_rules! name {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(String);
-
-        impl $name {
-            /// Returns the name as text.
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(&self.0)
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = NameParseError;
-
-            fn from_str(text: &str) -> Result<Self, NameParseError> {
-                check(text).map(|()| Self(text.to_owned()))
-            }
-        }
-
-        serde_as_text!($name);
-    };
-}
-
-name!(
+checked_text!(
     /// The name of a bundle within its namespace and kind.
-    Name
+    Name, NameParseError, check
 );
-name!(
+checked_text!(
     /// Whose names these are: part of every key, event and receipt.
-    Namespace
+    Namespace, NameParseError, check
 );
 
 impl Default for Namespace {

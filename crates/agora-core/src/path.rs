@@ -1,14 +1,12 @@
 //! Paths of files in a bundle.
 
-use std::fmt;
-use std::str::FromStr;
-
 use crate::limits::{PATH_BYTES, PATH_PART_BYTES};
-use crate::text::serde_as_text;
+use crate::text::checked_text;
 
-/// A path that stays inside the directory it is joined to, on every machine: relative, with forward slashes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BundlePath(String);
+checked_text!(
+    /// A path that stays inside the directory it is joined to, on every machine: relative, with forward slashes.
+    BundlePath, PathParseError, check
+);
 
 /// Says why a text is not a path in a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,60 +34,43 @@ pub enum PathParseError {
 }
 
 impl BundlePath {
-    /// Returns the path as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// Returns the path as a file system without letter case sees it.
     pub(crate) fn folded(&self) -> String {
         self.0.to_lowercase()
     }
 }
 
-impl fmt::Display for BundlePath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+fn check(text: &str) -> Result<(), PathParseError> {
+    if text.is_empty() {
+        return Err(PathParseError::Empty);
     }
-}
-
-impl FromStr for BundlePath {
-    type Err = PathParseError;
-
-    fn from_str(text: &str) -> Result<Self, PathParseError> {
-        if text.is_empty() {
-            return Err(PathParseError::Empty);
-        }
-        if text.chars().any(char::is_control) {
-            return Err(PathParseError::Control);
-        }
-        if text.contains('\\') {
-            return Err(PathParseError::Backslash);
-        }
-        if text.starts_with('/') {
-            return Err(PathParseError::Absolute);
-        }
-        if text.len() > PATH_BYTES {
-            return Err(PathParseError::TooLong(text.len()));
-        }
-        for (place, part) in text.split('/').enumerate() {
-            match part {
-                "" => return Err(PathParseError::EmptyPart),
-                "." | ".." => return Err(PathParseError::Dots),
-                // Also `.GIT`: on a file system without letter case it is the same directory.
-                part if part.eq_ignore_ascii_case(".git") => return Err(PathParseError::Git),
-                part if place == 0 && part.eq_ignore_ascii_case(".agora") => {
-                    return Err(PathParseError::Agora);
-                }
-                part if part.len() > PATH_PART_BYTES => return Err(PathParseError::PartTooLong(part.len())),
-                _ => {}
+    if text.chars().any(char::is_control) {
+        return Err(PathParseError::Control);
+    }
+    if text.contains('\\') {
+        return Err(PathParseError::Backslash);
+    }
+    if text.starts_with('/') {
+        return Err(PathParseError::Absolute);
+    }
+    if text.len() > PATH_BYTES {
+        return Err(PathParseError::TooLong(text.len()));
+    }
+    for (place, part) in text.split('/').enumerate() {
+        match part {
+            "" => return Err(PathParseError::EmptyPart),
+            "." | ".." => return Err(PathParseError::Dots),
+            // Also `.GIT`: on a file system without letter case it is the same directory.
+            part if part.eq_ignore_ascii_case(".git") => return Err(PathParseError::Git),
+            part if place == 0 && part.eq_ignore_ascii_case(".agora") => {
+                return Err(PathParseError::Agora);
             }
+            part if part.len() > PATH_PART_BYTES => return Err(PathParseError::PartTooLong(part.len())),
+            _ => {}
         }
-        Ok(Self(text.to_owned()))
     }
+    Ok(())
 }
-
-serde_as_text!(BundlePath);
 
 #[cfg(test)]
 mod tests {

@@ -1,41 +1,27 @@
 //! Questions: what one pause asks, in one or more items.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::answer::Reply;
 use crate::canonical::{self, CanonicalError};
 use crate::hash::ContentHash;
-use crate::text::serde_as_text;
+use crate::text::checked_text;
 
-/// The id of an item: the asker's, else `q1…qn`. Answers are keyed by it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ItemId(String);
+checked_text!(
+    /// The id of an item: the asker's, else `q1…qn`. Answers are keyed by it.
+    ItemId, ItemIdError, check_item_id
+);
 
 /// Says why a text cannot be an item's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an item's id has 1 to 128 characters, none of them a control character")]
 pub struct ItemIdError;
 
-impl fmt::Display for ItemId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+fn check_item_id(text: &str) -> Result<(), ItemIdError> {
+    let fits = !text.trim().is_empty() && text.len() <= 128 && !text.chars().any(char::is_control);
+    if fits { Ok(()) } else { Err(ItemIdError) }
 }
-
-impl FromStr for ItemId {
-    type Err = ItemIdError;
-
-    fn from_str(text: &str) -> Result<Self, ItemIdError> {
-        let fits = !text.trim().is_empty() && text.len() <= 128 && !text.chars().any(char::is_control);
-        if fits { Ok(Self(text.to_owned())) } else { Err(ItemIdError) }
-    }
-}
-
-serde_as_text!(ItemId);
 
 /// One thing to choose, with what choosing it implies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

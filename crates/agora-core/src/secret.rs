@@ -6,7 +6,7 @@ use std::str::FromStr;
 use zeroize::Zeroizing;
 
 use crate::limits::{SECRET_BYTES, SHORTEST_SECRET};
-use crate::text::serde_as_text;
+use crate::text::{checked_text, serde_as_text};
 
 /// A secret's value. No `Display`, no `Serialize`, and a blind `Debug`: it cannot leak by accident.
 #[derive(Clone)]
@@ -120,9 +120,10 @@ impl FromStr for SecretRef {
 
 serde_as_text!(SecretRef);
 
-/// The name of a secret in the local store: parts with slashes between them, like `auth/claude`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SecretName(String);
+checked_text!(
+    /// The name of a secret in the local store: parts with slashes between them, like `auth/claude`.
+    SecretName, SecretNameError, check_secret_name
+);
 
 /// Says why a text is not the name of a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -131,42 +132,17 @@ pub struct SecretName(String);
 )]
 pub struct SecretNameError;
 
-impl SecretName {
-    /// Returns the name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+fn check_secret_name(text: &str) -> Result<(), SecretNameError> {
+    // A variable's name may begin with `_`; everything else is as for a bundle's name.
+    let well_formed = |part: &str| {
+        let first = part.chars().next();
+        first.is_some_and(|first| first.is_ascii_alphanumeric() || first == '_')
+            && part.len() <= 200
+            && part.chars().all(|character| character.is_ascii_alphanumeric() || "-_.".contains(character))
+    };
+    let parts = text.split('/').count();
+    if parts <= 8 && text.split('/').all(well_formed) { Ok(()) } else { Err(SecretNameError) }
 }
-
-impl fmt::Display for SecretName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl FromStr for SecretName {
-    type Err = SecretNameError;
-
-    fn from_str(text: &str) -> Result<Self, SecretNameError> {
-        // A variable's name may begin with `_`; everything else is as for a bundle's name.
-        let well_formed = |part: &str| {
-            let first = part.chars().next();
-            first.is_some_and(|first| first.is_ascii_alphanumeric() || first == '_')
-                && part.len() <= 200
-                && part.chars().all(|character| {
-                    character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.')
-                })
-        };
-        let parts = text.split('/').count();
-        if parts <= 8 && text.split('/').all(well_formed) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(SecretNameError)
-        }
-    }
-}
-
-serde_as_text!(SecretName);
 
 #[cfg(test)]
 mod tests {

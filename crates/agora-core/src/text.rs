@@ -18,4 +18,38 @@ macro_rules! serde_as_text {
     };
 }
 
-pub(crate) use serde_as_text;
+/// Makes a type of texts that passed a check. `FromStr` is its only constructor: a value of it is well formed, and
+/// nobody checks again.
+macro_rules! checked_text {
+    ($(#[$doc:meta])* $name:ident, $error:ty, $check:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(String);
+
+        impl $name {
+            /// Returns it as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $error;
+
+            fn from_str(text: &str) -> Result<Self, $error> {
+                let check: fn(&str) -> Result<(), $error> = $check;
+                check(text).map(|()| Self(text.to_owned()))
+            }
+        }
+
+        $crate::text::serde_as_text!($name);
+    };
+}
+
+pub(crate) use {checked_text, serde_as_text};

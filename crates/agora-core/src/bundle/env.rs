@@ -1,22 +1,21 @@
 //! Env bundles: visible variables, and references to secrets.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{ENV_BYTES, VARIABLE_BYTES};
 use crate::secret::SecretRef;
-use crate::text::serde_as_text;
+use crate::text::checked_text;
 
 /// The variables with agora's prefix that a bundle may set. The worker consumes them and never passes them on.
 pub const SWITCHES: [&str; 3] =
     ["AGORA_CLAUDE_PERMISSION_MODE", "AGORA_DISABLE_NEEDS_INPUT_HELPER", "AGORA_SETUP_TIMEOUT_SECONDS"];
 
-/// The name of an environment variable.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct VariableName(String);
+checked_text!(
+    /// The name of an environment variable.
+    VariableName, VariableNameError, check_variable_name
+);
 
 /// Says why a text is not the name of a variable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,35 +24,16 @@ pub struct VariableNameError {
     text: String,
 }
 
-impl VariableName {
-    /// Returns the name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
+fn check_variable_name(text: &str) -> Result<(), VariableNameError> {
+    let first = text.chars().next();
+    let begins_well = first.is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
+    let allowed = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    if begins_well && text.len() <= 200 && text.chars().all(allowed) {
+        Ok(())
+    } else {
+        Err(VariableNameError { text: text.chars().take(64).collect() })
     }
 }
-
-impl fmt::Display for VariableName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-impl FromStr for VariableName {
-    type Err = VariableNameError;
-
-    fn from_str(text: &str) -> Result<Self, VariableNameError> {
-        let first = text.chars().next();
-        let begins_well = first.is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
-        let allowed = |character: char| character.is_ascii_alphanumeric() || character == '_';
-        if begins_well && text.len() <= 200 && text.chars().all(allowed) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(VariableNameError { text: text.chars().take(64).collect() })
-        }
-    }
-}
-
-serde_as_text!(VariableName);
 
 /// Variables that everybody may read, and where the secret ones are to be found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
