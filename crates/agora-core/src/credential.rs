@@ -25,6 +25,17 @@ enum Rest {
     Assigned { least: usize },
 }
 
+impl Rest {
+    /// Tells whether a start after this byte is the middle of a word: `risk-…` is no key.
+    fn is_glued_to(&self, before: u8) -> bool {
+        match self {
+            // Nor is it looked for again within its own run, which may be as long as the file.
+            Self::Jwt => is_url_safe(before),
+            Self::Token { .. } | Self::Pem | Self::Assigned { .. } => before.is_ascii_alphanumeric(),
+        }
+    }
+}
+
 struct Shape {
     name: &'static str,
     starts: &'static [&'static str],
@@ -141,10 +152,9 @@ pub fn find(bytes: &[u8], allowed: &[Pattern]) -> Option<Hit> {
         if allowed.contains(&pattern) {
             return None;
         }
-        // `risk-…` is a word; a key begins where a word does.
-        let glued = start.start() > 0 && bytes[start.start() - 1].is_ascii_alphanumeric();
-        (!glued && follows(&SHAPES[pattern.0].rest, &bytes[start.end()..]))
-            .then_some((pattern, start.start()))
+        let rest = &SHAPES[pattern.0].rest;
+        let glued = start.start() > 0 && rest.is_glued_to(bytes[start.start() - 1]);
+        (!glued && follows(rest, &bytes[start.end()..])).then_some((pattern, start.start()))
     });
     hit.map(|(pattern, place)| Hit {
         pattern,
@@ -175,11 +185,14 @@ static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
     Scanner { starts, shape_of_start }
 });
 
+/// How far a token is looked at. None is this long; without an end, a hostile file would be read again and again.
+const FAR_ENOUGH: usize = 256;
+
 fn follows(rest: &Rest, bytes: &[u8]) -> bool {
     let run = |bytes: &[u8], set: fn(u8) -> bool| bytes.iter().take_while(|byte| set(**byte)).count();
     match rest {
         Rest::Token { least, set } => {
-            let length = run(bytes, *set);
+            let length = run(&bytes[..bytes.len().min(FAR_ENOUGH)], *set);
             length >= *least && bytes[..length].iter().any(u8::is_ascii_digit)
         }
         Rest::Jwt => {
@@ -200,6 +213,7 @@ fn follows(rest: &Rest, bytes: &[u8]) -> bool {
             line.windows(11).any(|window| window == b"PRIVATE KEY")
         }
         Rest::Assigned { least } => {
+            let bytes = &bytes[..bytes.len().min(FAR_ENOUGH)];
             let gap = run(bytes, |byte| matches!(byte, b' ' | b'\t' | b'"' | b'\'' | b':' | b'='));
             (1..=8).contains(&gap) && run(&bytes[gap..], is_base64) >= *least
         }

@@ -76,3 +76,21 @@ fn a_second_credential_counts_when_the_first_is_allowed() {
         Some(("github-token", 2))
     );
 }
+
+#[test]
+fn a_file_made_of_beginnings_is_read_once() {
+    for start in [
+        "-eyJ",
+        ".eyJ",
+        " eyJaaaaaaaaaa.",
+        "sk-",
+        "-sk-ant-",
+        "Bearer ",
+        "AccountKey=",
+        "-----BEGIN ",
+        "_ghp_",
+    ] {
+        let text = start.repeat(1024 * 1024 / start.len());
+        assert_eq!(find(text.as_bytes(), &[]), None, "{start}");
+    }
+}

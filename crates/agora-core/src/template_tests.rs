@@ -116,6 +116,15 @@ fn a_broken_template_is_refused_with_its_line() {
 }
 
 #[test]
+fn a_megabyte_of_tags_is_read_in_one_go() {
+    for tag in ["{{a}}", "{{#a}}{{/a}}", "{{! x }}", " {{^a}}\n{{/a}}"] {
+        let template = Template::parse(&tag.repeat(1024 * 1024 / tag.len())).unwrap();
+        assert!(render(template.source(), &data(json!({"a": ""}))).is_ok());
+    }
+    assert!(Template::parse(&"{{".repeat(512 * 1024)).is_err());
+}
+
+#[test]
 fn comments_and_braces_of_others_are_left_alone() {
     let template = "{{! a } note }}{\"a\": {{n}}}\n  {{! alone\n on two lines }}  \nend { {x} }";
     assert_eq!(render(template, &data(json!({"n": 1}))), Ok("{\"a\": 1}\nend { {x} }".to_owned()));

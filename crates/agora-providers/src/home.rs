@@ -55,7 +55,8 @@ impl Home {
     pub fn prepare(&self) -> Result<(), Unavailable> {
         let marker = self.root.join("format");
         match fs::read_to_string(&marker) {
-            Ok(format) if format == FORMAT => return Ok(()),
+            // Somebody may have cleaned up: `tmp/` is made again when it is gone.
+            Ok(format) if format == FORMAT => return self.make_dirs(&self.root.join("tmp")),
             Ok(_) => {
                 let newer = io::Error::other("it was made by another version of agora, with another layout");
                 return Err(self.unavailable("use", &self.root, newer));

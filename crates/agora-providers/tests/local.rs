@@ -258,6 +258,35 @@ fn capability(files: &[(&str, &str)]) -> (Capability, Vec<u8>) {
 }
 
 #[test]
+fn what_can_be_made_again_may_be_removed() {
+    let dir = TempDir::new().unwrap();
+    let registry = LocalRegistry::new(Home::new(dir.path()));
+    block(registry.append(&key("n"), version(1))).unwrap();
+    fs::remove_dir_all(dir.path().join("tmp")).unwrap();
+    block(registry.append(&key("n"), version(2))).unwrap();
+    assert_eq!(block(registry.names(&Namespace::default(), BundleKind::Env)).unwrap().len(), 1);
+}
+
+#[test]
+fn files_of_processes_that_died_are_swept_and_young_ones_are_not() {
+    let dir = TempDir::new().unwrap();
+    let home = Home::new(dir.path());
+    home.prepare().unwrap();
+    let (old, young) = (dir.path().join("tmp/old"), dir.path().join("tmp/young"));
+    fs::write(&young, "x").unwrap();
+    let hours_ago =
+        fs::metadata(&young).unwrap().modified().unwrap() - std::time::Duration::from_secs(2 * 3600);
+    fs::File::create(&old).unwrap().set_modified(hours_ago).unwrap();
+    home.sweep().unwrap();
+    assert_eq!((old.exists(), young.exists()), (false, true));
+    assert_eq!(
+        fs::read_dir(dir.path().join("tmp")).unwrap().count(),
+        1,
+        "the sweep leaves nothing of its own"
+    );
+}
+
+#[test]
 fn one_wrapper_notices_every_altered_byte() {
     let dir = TempDir::new().unwrap();
     let blobs = Blobs::new(Arc::new(LocalBlobs::new(Home::new(dir.path()))));

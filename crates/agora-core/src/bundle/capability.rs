@@ -117,15 +117,13 @@ fn check_collisions(files: &[FileEntry]) -> Result<(), TreeError> {
             return Err(if other == path { TreeError::Twice(path) } else { TreeError::Case(other, path) });
         }
     }
-    for file in files {
-        let folded = file.path.folded();
-        for (place, _) in folded.match_indices('/') {
-            if let Some(directory) = by_folded.get(&folded[..place]) {
-                return Err(TreeError::FileAndDirectory {
-                    file: (*directory).clone(),
-                    below: file.path.clone(),
-                });
-            }
+    for (folded, path) in &by_folded {
+        // Whatever is below a file follows it directly in this order, if anything is.
+        let below = format!("{folded}/");
+        if let Some((_, inner)) =
+            by_folded.range(below.clone()..).next().filter(|(next, _)| next.starts_with(&below))
+        {
+            return Err(TreeError::FileAndDirectory { file: (*path).clone(), below: (*inner).clone() });
         }
     }
     Ok(())

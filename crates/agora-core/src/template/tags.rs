@@ -16,8 +16,11 @@ pub(super) fn tidy(source: &str) -> Result<String, TemplateError> {
     let mut tidy = String::with_capacity(source.len());
     let mut open: Vec<(usize, &str)> = Vec::new();
     let mut rest = 0;
+    let mut counted = (0, 1);
     while let Some(start) = source[rest..].find("{{").map(|place| rest + place) {
-        let line = 1 + source[..start].matches('\n').count();
+        // Counted on from the last tag: a template may be a megabyte of them.
+        counted = (start, counted.1 + source[counted.0..start].matches('\n').count());
+        let line = counted.1;
         let tag = read(source, start, line)?;
         let standalone =
             matches!(tag.sigil, Some('#' | '^' | '/' | '!')).then(|| standalone(source, start, tag.end));
@@ -72,8 +75,9 @@ fn read(source: &str, start: usize, line: usize) -> Result<Tag<'_>, TemplateErro
 
 /// Returns the whole line of a tag that stands alone on it: from its first blank to after its line break.
 fn standalone(source: &str, start: usize, end: usize) -> Option<(usize, usize)> {
-    let line_start = source[..start].rfind('\n').map_or(0, |place| place + 1);
-    let line_end = source[end..].find('\n').map_or(source.len(), |place| end + place + 1);
-    let blank = |text: &str| text.chars().all(char::is_whitespace);
-    (blank(&source[line_start..start]) && blank(&source[end..line_end])).then_some((line_start, line_end))
+    let before = source[..start].trim_end_matches([' ', '\t', '\r']);
+    let after = source[end..].trim_start_matches([' ', '\t', '\r']);
+    let begins = before.is_empty() || before.ends_with('\n');
+    let after = if after.is_empty() { Some(after) } else { after.strip_prefix('\n') };
+    begins.then(|| after.map(|after| (before.len(), source.len() - after.len()))).flatten()
 }
