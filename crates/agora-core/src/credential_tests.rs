@@ -86,7 +86,7 @@ fn a_file_made_of_beginnings_is_read_once() {
         "sk-",
         "-sk-ant-",
         "Bearer ",
-        "AccountKey=",
+        "AccountKey=-",
         "-----BEGIN ",
         "_ghp_",
     ] {
