@@ -40,18 +40,35 @@ impl ContentHash {
 
     /// Returns the 64 hex digits without the algorithm, as they are used in file names.
     pub fn digits(&self) -> String {
-        lower_hex(&self.0)
+        self.with_digits(str::to_owned)
+    }
+
+    /// Returns as many digits, with the algorithm, as a reference needs and a person can take in.
+    pub fn short(&self) -> String {
+        self.with_digits(|digits| format!("{ALGORITHM}{}", &digits[..SHORTEST_PREFIX]))
+    }
+
+    /// Lends the digits out without allocating: lists hold thousands of hashes.
+    fn with_digits<T>(&self, use_them: impl FnOnce(&str) -> T) -> T {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut digits = [0; 64];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        // Only ASCII was written.
+        use_them(str::from_utf8(&digits).unwrap_or_default())
     }
 
     /// Tells whether the hash begins with these hex digits.
     pub fn has_prefix(&self, prefix: &HashPrefix) -> bool {
-        self.digits().starts_with(&prefix.0)
+        self.with_digits(|digits| digits.starts_with(&prefix.0))
     }
 }
 
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{ALGORITHM}{}", self.digits())
+        self.with_digits(|digits| f.write_str(ALGORITHM).and_then(|()| f.write_str(digits)))
     }
 }
 
@@ -65,14 +82,22 @@ impl FromStr for ContentHash {
     type Err = HashParseError;
 
     fn from_str(text: &str) -> Result<Self, HashParseError> {
-        let digits = text.strip_prefix(ALGORITHM).ok_or(HashParseError::NoAlgorithm)?;
-        check_lower_hex(digits)?;
-        if digits.len() != 64 {
-            return Err(HashParseError::Length(digits.len()));
-        }
+        let digits = text.strip_prefix(ALGORITHM).ok_or(HashParseError::NoAlgorithm)?.as_bytes();
         let mut bytes = [0; 32];
-        for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
-            *byte = nibble(pair[0]) << 4 | nibble(pair[1]);
+        // Every digit in one pass: lists hold thousands of hashes.
+        let mut strange = 0;
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            let (high, low) = (VALUES[usize::from(pair[0])], VALUES[usize::from(pair[1])]);
+            strange |= high | low;
+            *byte = high << 4 | low & 15;
+        }
+        if strange > 15 || digits.len() != 64 {
+            let lower_hex = digits.iter().all(|digit| VALUES[usize::from(*digit)] <= 15);
+            return Err(if lower_hex {
+                HashParseError::Length(digits.len())
+            } else {
+                HashParseError::NotLowerHex
+            });
         }
         Ok(Self(bytes))
     }
@@ -99,7 +124,9 @@ pub enum PrefixParseError {
 impl HashPrefix {
     /// Parses the digits after `sha256:`.
     pub fn from_digits(digits: &str) -> Result<Self, PrefixParseError> {
-        check_lower_hex(digits).map_err(|_| PrefixParseError::NotLowerHex)?;
+        if digits.bytes().any(|digit| VALUES[usize::from(digit)] > 15) {
+            return Err(PrefixParseError::NotLowerHex);
+        }
         if (SHORTEST_PREFIX..=64).contains(&digits.len()) {
             Ok(Self(digits.to_owned()))
         } else {
@@ -120,25 +147,20 @@ impl fmt::Display for HashPrefix {
     }
 }
 
-fn check_lower_hex(digits: &str) -> Result<(), HashParseError> {
-    let lower_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    if digits.bytes().all(lower_hex) { Ok(()) } else { Err(HashParseError::NotLowerHex) }
-}
-
-/// Returns the value of a digit that `check_lower_hex` has passed.
-fn nibble(digit: u8) -> u8 {
-    if digit.is_ascii_digit() { digit - b'0' } else { digit - b'a' + 10 }
-}
-
-fn lower_hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+/// The value of each byte as a hex digit; more than 15 for what is none.
+const VALUES: [u8; 256] = {
+    let mut values = [0xff; 256];
+    let mut digit = 0;
+    while digit < 10 {
+        values[b'0' as usize + digit] = digit as u8;
+        digit += 1;
     }
-    text
-}
+    while digit < 16 {
+        values[b'a' as usize + digit - 10] = digit as u8;
+        digit += 1;
+    }
+    values
+};
 
 #[cfg(test)]
 mod tests {

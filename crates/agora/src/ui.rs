@@ -94,9 +94,18 @@ impl Ui {
     }
 }
 
-/// Writes a result. A reader that has gone away has seen enough.
+/// Writes a result, which has no colours in it.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
+    write_to(&mut io::stdout().lock(), text)
+}
+
+/// Writes help, whose colours are for terminals.
+pub(crate) fn print_styled(text: &str) -> Result<(), Failure> {
+    write_to(&mut anstream::stdout().lock(), text)
+}
+
+/// Writes everything. A reader that has gone away has seen enough.
+fn write_to(out: &mut impl Write, text: &str) -> Result<(), Failure> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::outside("output-failed", format!("the result cannot be written: {error}")))

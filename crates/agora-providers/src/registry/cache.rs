@@ -20,6 +20,9 @@ const TICK_NANOS: i128 = 100_000_000;
 /// A copy of a million names is smaller.
 const CACHE_BYTES: u64 = 512 * 1024 * 1024;
 
+/// The least that a line has: what follows the name.
+const LINE_BYTES: usize = 100;
+
 /// A directory's change time, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp(i128);
@@ -55,11 +58,10 @@ pub(super) fn read(dir: &Path) -> Option<Vec<(Name, Version)>> {
     if stamp.parse() != Ok(now.0) || hash.parse() != Ok(ContentHash::of(body.as_bytes())) {
         return None;
     }
-    body.lines()
-        .map(|line| {
-            let mut words = line.split(' ');
-            let name = words.next()?.parse().ok()?;
-            Some((name, line::version(&mut words)?))
-        })
-        .collect()
+    let mut names = Vec::with_capacity(body.len() / LINE_BYTES);
+    for line in body.lines() {
+        let (name, rest) = line::word(line);
+        names.push((name.parse().ok()?, line::version(rest)?.0));
+    }
+    Some(names)
 }

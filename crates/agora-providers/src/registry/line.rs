@@ -7,6 +7,12 @@ use agora_core::provider::registry::Version;
 /// The version of a line's form, in front of each.
 const FORM: &str = "v1";
 
+/// `sha256:` and 64 digits.
+const HASH_WIDTH: usize = 71;
+
+/// A time to the millisecond; see `agora_core::time`.
+const TIME_WIDTH: usize = 24;
+
 /// A line of a name's list: `v1 <seq> <hash> <time>`.
 pub(super) struct VersionLine(pub(super) Version);
 
@@ -17,15 +23,27 @@ impl fmt::Display for VersionLine {
     }
 }
 
-/// Reads a version from the words of a line, and leaves the rest of them.
-pub(super) fn version<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Version> {
-    let form = words.next()?;
+/// Reads a version from the beginning of a line, and returns what follows it. Lists have thousands of lines, so the
+/// words of one width are taken by their width.
+pub(super) fn version(line: &str) -> Option<(Version, &str)> {
+    let rest = line.strip_prefix(FORM)?.strip_prefix(' ')?;
+    let (seq, rest) = word(rest);
+    let (hash, rest) = rest.split_at_checked(HASH_WIDTH)?;
+    let (time, rest) = rest.strip_prefix(' ')?.split_at_checked(TIME_WIDTH)?;
     let version = Version {
-        seq: words.next()?.parse().ok()?,
-        content_hash: words.next()?.parse().ok()?,
-        registered_at: words.next()?.parse().ok()?,
+        seq: seq.parse().ok()?,
+        content_hash: hash.parse().ok()?,
+        registered_at: time.parse().ok()?,
     };
-    (form == FORM).then_some(version)
+    Some((version, rest))
+}
+
+/// Takes the first word of a line, and the blank after it.
+pub(super) fn word(line: &str) -> (&str, &str) {
+    match line.bytes().position(|byte| byte == b' ') {
+        Some(place) => (&line[..place], &line[place + 1..]),
+        None => (line, ""),
+    }
 }
 
 /// The latest version, and how much of the list belongs to it: `v1 <seq> <hash> <time> <bytes>`.
@@ -39,9 +57,8 @@ pub(super) struct Head {
 
 impl Head {
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let mut words = text.strip_suffix('\n')?.split(' ');
-        let head = Self { latest: version(&mut words)?, length: words.next()?.parse().ok()? };
-        words.next().is_none().then_some(head)
+        let (latest, rest) = version(text.strip_suffix('\n')?)?;
+        Some(Self { latest, length: rest.strip_prefix(' ')?.parse().ok()? })
     }
 }
 

@@ -64,10 +64,9 @@ impl LocalRegistry {
         let text = String::from_utf8(bytes).map_err(|_| damaged(&path, "it is not text"))?;
         let mut versions = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
-            let mut words = line.split(' ');
             let version =
-                line::version(&mut words).filter(|version| version.seq == number && words.next().is_none());
-            versions.push(version.ok_or_else(|| damaged(&path, &format!("line {number} is no version")))?);
+                line::version(line).filter(|(version, rest)| version.seq == number && rest.is_empty());
+            versions.push(version.ok_or_else(|| damaged(&path, &format!("line {number} is no version")))?.0);
         }
         match versions.last() {
             Some(last) if *last == head.latest => Ok(versions),

@@ -1,10 +1,14 @@
 //! What the three kinds of bundles share: list, get, versions, and how a registration is told.
 
+use std::fmt::Write as _;
+
 use agora_core::catalogue::{Change, Registration};
 use agora_core::provider::registry::Version;
 use agora_core::reference::BundleRef;
+use agora_core::{ContentHash, Timestamp};
 use agora_engine::{BundleKind, Found, Name};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{Context, parse, plural};
 use crate::failure::Failure;
@@ -25,13 +29,27 @@ pub(super) struct Versions {
     name: Name,
 }
 
+/// A version of a name, as lists give it to programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed<'a> {
+    name: &'a Name,
+    content_hash: ContentHash,
+    registered_at: Timestamp,
+    version: u64,
+}
+
+impl<'a> Listed<'a> {
+    fn new(name: &'a Name, version: &Version) -> Self {
+        let Version { seq, content_hash, registered_at } = *version;
+        Self { name, content_hash, registered_at, version: seq }
+    }
+}
+
 /// Returns a version of a name as every command gives it to programs, with what else there is to say.
 pub(super) fn json_of(name: &Name, version: &Version, more: Value) -> Value {
-    let mut fields = Map::new();
-    fields.insert("name".to_owned(), json!(name));
-    fields.insert("contentHash".to_owned(), json!(version.content_hash));
-    fields.insert("registeredAt".to_owned(), json!(version.registered_at));
-    fields.insert("version".to_owned(), json!(version.seq));
+    let listed = serde_json::to_value(Listed::new(name, version)).unwrap_or_default();
+    let Value::Object(mut fields) = listed else { return listed };
     if let Value::Object(more) = more {
         fields.extend(more);
     }
@@ -79,14 +97,16 @@ pub(super) async fn list(context: &Context, kind: BundleKind) -> Result<(), Fail
         ));
         context.ui.hint(format!("`agora {kind} register --help` has an example"));
     }
-    let shown =
-        || names.iter().map(|(name, version)| json_of(name, version, Value::Null)).collect::<Vec<_>>();
+    let shown = || names.iter().map(|(name, version)| Listed::new(name, version)).collect::<Vec<_>>();
     context.ui.result(shown, || {
         let width = names.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
-        let line = |(name, version): &(Name, Version)| {
-            format!("{name:<width$}  {}  {}\n", short(version), version.registered_at)
-        };
-        names.iter().map(line).collect()
+        let mut text = String::with_capacity(names.len() * (width + 48));
+        for (name, version) in &names {
+            // Writing to a text cannot fail.
+            let _ =
+                writeln!(text, "{name:<width$}  {}  {}", version.content_hash.short(), version.registered_at);
+        }
+        text
     })
 }
 
@@ -98,7 +118,7 @@ pub(super) async fn versions(
 ) -> Result<(), Failure> {
     let name = &arguments.name;
     let versions = context.config.agora().versions(kind, name).await?;
-    let shown = || versions.iter().map(|version| json_of(name, version, Value::Null)).collect::<Vec<_>>();
+    let shown = || versions.iter().map(|version| Listed::new(name, version)).collect::<Vec<_>>();
     context.ui.result(shown, || {
         let line = |version: &Version| {
             format!("{:>5}  {}  {}\n", version.seq, version.content_hash, version.registered_at)
@@ -119,10 +139,4 @@ pub(super) fn heading(found: &Found) -> String {
         "name:        {}\nversion:     {seq}, of {registered_at}\ncontentHash: {content_hash}\n",
         found.name
     )
-}
-
-/// Returns as much of a hash as a reference needs.
-fn short(version: &Version) -> String {
-    let digits = version.content_hash.digits();
-    format!("sha256:{}", &digits[..12])
 }

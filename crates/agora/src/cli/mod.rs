@@ -163,7 +163,7 @@ fn probe() -> Result<(), Failure> {
 fn usage(error: &clap::Error) -> Result<Exit, Failure> {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            ui::print(&error.render().ansi().to_string()).map(|()| Exit::Done)
+            ui::print_styled(&error.render().ansi().to_string()).map(|()| Exit::Done)
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             Err(Failure::wrong("usage", format!("a command is missing\n\n{}", error.render()).trim_end()))
