@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::hash::ContentHash;
 
-/// The largest integer that a JSON number keeps exactly, by the RFC: 2^53.
-const LARGEST_EXACT: u64 = 1 << 53;
+/// The largest integer that no other one is taken for once it is a double: 2^53 - 1. (2^53 + 1 becomes 2^53.)
+const LARGEST_EXACT: u64 = (1 << 53) - 1;
 
 /// Says why a value has no canonical form.
 #[derive(Debug, thiserror::Error)]
@@ -68,8 +68,13 @@ mod tests {
 
     #[test]
     fn a_number_that_would_change_is_refused() {
-        assert_eq!(canonical(&json!(9_007_199_254_740_992_u64)), "9007199254740992");
-        for number in [json!(9_007_199_254_740_993_u64), json!(i64::MIN), json!([{"a": u64::MAX}])] {
+        assert_eq!(canonical(&json!(9_007_199_254_740_991_u64)), "9007199254740991");
+        for number in [
+            json!(9_007_199_254_740_992_u64),
+            json!(-9_007_199_254_740_992_i64),
+            json!(i64::MIN),
+            json!([{"a": u64::MAX}]),
+        ] {
             assert!(matches!(to_bytes(&number), Err(CanonicalError::InexactNumber(_))), "{number}");
         }
     }

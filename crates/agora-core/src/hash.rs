@@ -173,6 +173,23 @@ mod tests {
         assert_eq!(empty.parse(), Ok(ContentHash::of(b"")));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn parse_and_display_are_inverse(bytes: [u8; 32]) {
+            let hash = ContentHash(bytes);
+            proptest::prop_assert_eq!(hash.to_string().parse(), Ok(hash));
+            proptest::prop_assert!(hash.has_prefix(&HashPrefix::from(hash)));
+            proptest::prop_assert_eq!(hash.short(), hash.to_string()[..19].to_owned());
+        }
+
+        #[test]
+        fn what_parses_is_printed_to_the_letter(text in "(sha256:)?[0-9a-fA-Fg]{60,66}") {
+            if let Ok(hash) = text.parse::<ContentHash>() {
+                proptest::prop_assert_eq!(hash.to_string(), text);
+            }
+        }
+    }
+
     #[test]
     fn what_is_not_a_hash_is_refused() {
         let digits = ContentHash::of(b"").digits();

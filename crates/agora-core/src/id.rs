@@ -77,6 +77,15 @@ mod tests {
         assert_eq!(id.to_string().parse(), Ok(id));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn parse_and_display_are_inverse_and_no_two_meet(one: [u8; ENTROPY], other: [u8; ENTROPY]) {
+            let id = ThreadId::from_entropy(one);
+            proptest::prop_assert_eq!(id.to_string().parse(), Ok(id.clone()));
+            proptest::prop_assert_eq!(one == other, id == ThreadId::from_entropy(other));
+        }
+    }
+
     #[test]
     fn an_id_of_another_type_is_refused() {
         assert_eq!("t_1".parse::<DispatchId>(), Err(IdParseError::Prefix { what: "dispatch", prefix: "d_" }));

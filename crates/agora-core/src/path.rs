@@ -85,6 +85,18 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn what_parses_stays_inside_and_is_printed_to_the_letter(text in "[./a\\\\\u{0}-\u{2}é]{0,12}") {
+            if let Ok(path) = text.parse::<BundlePath>() {
+                let joined = std::path::Path::new("/workspace").join(path.as_str());
+                let plain = joined.components().skip(2).all(|part| matches!(part, std::path::Component::Normal(_)));
+                proptest::prop_assert!(plain && joined.starts_with("/workspace"));
+                proptest::prop_assert_eq!(path.to_string(), text);
+            }
+        }
+    }
+
     #[test]
     fn what_could_leave_the_workspace_is_refused() {
         let cases = [

@@ -163,6 +163,18 @@ mod tests {
         assert_eq!(new("abcdef\0", ShortSecrets::Allow), Err(SecretValueError::Nul));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn parse_and_display_are_inverse(text in "(local:[a-z0-9_]{1,8}(/[A-Za-z0-9][A-Z_.-]{0,8}){0,3}|cmd:[!-~]{1,20}|aws-sm:[!-~]{1,20})") {
+            proptest::prop_assert_eq!(text.parse::<SecretRef>().unwrap().to_string(), text);
+        }
+
+        #[test]
+        fn no_text_panics(text in ".*") {
+            let _ = text.parse::<SecretRef>();
+        }
+    }
+
     #[test]
     fn references_parse_and_print_back() {
         for text in [

@@ -37,7 +37,7 @@ impl Values {
     fn number(&mut self) -> Value {
         match self.next(4) {
             0 => json!(self.next(1 << 31)),
-            1 => json!(-9_007_199_254_740_992_i64),
+            1 => json!(-9_007_199_254_740_991_i64),
             2 => json!(f64::from_bits(self.next(1 << 31) << 32 | self.next(1 << 31))),
             _ => json!(self.next(1000) as f64 / 8.0),
         }

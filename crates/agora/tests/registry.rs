@@ -1,9 +1,12 @@
 //! Registering and finding, through the built command.
 #![expect(clippy::disallowed_methods, reason = "a test starts what it looks at")]
 
+use std::process::Stdio;
 use std::thread;
+use std::time::Instant;
 
 use agora_testkit::cli::{Cli, run};
+use agora_testkit::part;
 use serde_json::{Value, json};
 
 fn cli() -> Cli {
@@ -85,28 +88,36 @@ fn eight_processes_with_fifty_versions_each_lose_none() {
 #[test]
 fn a_process_killed_at_any_moment_leaves_the_old_or_the_new_state() {
     let cli = cli();
-    let rounds = if agora_testkit::part::full() { 300 } else { 40 };
-    let mut known = 0;
+    let register = |content: &str| {
+        cli.write("cap/file", content);
+        cli.command(&["capability", "register", "--name", "k", "--from", "cap"])
+    };
+    let begun = Instant::now();
+    run(&mut register("first")).success();
+    let whole = begun.elapsed();
+    let rounds = if part::full() { 300 } else { 40 };
+    let (mut known, mut before, mut after) = (1, 0, 0);
     for round in 0..rounds {
-        cli.write("cap/file", format!("{round}"));
+        let begun = Instant::now();
         let mut child =
-            cli.command(&["capability", "register", "--name", "k", "--from", "cap"]).spawn().unwrap();
-        // From before it has begun to after it has ended: the kill falls everywhere in between.
-        for _ in 0..round * 200 {
+            register(&format!("{round}")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // From before it has begun to after it has ended: over the rounds the kill falls everywhere in between.
+        while begun.elapsed() < whole * round * 3 / (2 * rounds) {
             std::hint::spin_loop();
         }
         let _ = child.kill();
         child.wait().unwrap();
-        let versions = cli.run(&["capability", "versions", "k", "--json"]);
-        let count = if versions.code == Some(0) { versions.json().as_array().unwrap().len() } else { 0 };
-        assert!(count == known || count == known + 1, "{count} after {known}");
-        known = count;
-        if count > 0 {
-            cli.run(&["capability", "get", "k"]).success();
+        let count = cli.run(&["capability", "versions", "k", "--json"]).json().as_array().unwrap().len();
+        match count - known {
+            0 => before += 1,
+            1 => after += 1,
+            more => panic!("{more} versions came of one registration"),
         }
+        known = count;
+        cli.run(&["capability", "get", "k"]).success();
     }
-    cli.write("cap/file", "at last");
-    cli.run(&["capability", "register", "--name", "k", "--from", "cap"]).success();
+    assert!(before > 0 && after > 0, "the kills fell on both sides: {before} before, {after} after");
+    run(&mut register("at last")).success();
 }
 
 #[test]
