@@ -70,9 +70,9 @@ impl Agora {
         Self::with(self.home, namespace, self.clock)
     }
 
-    /// Makes the directory ready, and removes what processes that died left in it.
+    /// Makes the directory ready, as every write does, and removes what processes that died left in it.
     pub fn prepare(&self) -> Result<(), Error> {
-        self.home.prepare().and_then(|()| self.home.sweep()).map_err(Error::Home)
+        self.home.prepare().map_err(Error::Home)
     }
 
     /// Registers the files below a directory.

@@ -55,8 +55,12 @@ impl Home {
     pub fn prepare(&self) -> Result<(), Unavailable> {
         let marker = self.root.join("format");
         match fs::read_to_string(&marker) {
-            // Somebody may have cleaned up: `tmp/` is made again when it is gone.
-            Ok(format) if format == FORMAT => return self.make_dirs(&self.root.join("tmp")),
+            Ok(format) if format == FORMAT => {
+                // Somebody may have cleaned up: `tmp/` is made again when it is gone.
+                self.make_dirs(&self.root.join("tmp"))?;
+                self.sweep();
+                return Ok(());
+            }
             Ok(_) => {
                 let newer = io::Error::other("it was made by another version of agora, with another layout");
                 return Err(self.unavailable("use", &self.root, newer));
@@ -114,24 +118,25 @@ impl Home {
         self.disk.sync_dir(dir).map_err(|error| self.unavailable("write", dir, error))
     }
 
-    /// Removes what processes that died left in `tmp/`. By the file system's own time, which is the files' time.
-    pub fn sweep(&self) -> Result<(), Unavailable> {
-        let dir = self.root.join("tmp");
-        let failed = |error| self.unavailable("read", &dir, error);
+    /// Removes what processes that died left in `tmp/`, by the file system's own time, which is the files' time. Whoever
+    /// writes next does it; when it cannot be done, that is no reason not to write.
+    fn sweep(&self) {
+        let Ok(files) = list_dir(&self.root.join("tmp")) else { return };
+        if files.is_empty() {
+            return;
+        }
         let now = self.stage();
-        self.disk.write_new(&now, b"").map_err(failed)?;
-        let time = fs::metadata(&now).map(|meta| meta.mtime());
+        let time = self.disk.write_new(&now, b"").and_then(|()| fs::metadata(&now)).map(|meta| meta.mtime());
         let _ = self.disk.remove(&now);
-        let time = time.map_err(failed)?;
-        for entry in fs::read_dir(&dir).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
+        let Ok(time) = time else { return };
+        for file in files {
+            let path = self.root.join("tmp").join(file);
             let abandoned = fs::metadata(&path).is_ok_and(|meta| meta.mtime() + ABANDONED_SECONDS < time);
             if abandoned {
                 // Another process may be sweeping too.
                 let _ = self.disk.remove(&path);
             }
         }
-        Ok(())
     }
 
     /// Names a file in `tmp/` that nobody else has.

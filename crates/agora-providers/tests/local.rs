@@ -268,7 +268,7 @@ fn what_can_be_made_again_may_be_removed() {
 }
 
 #[test]
-fn files_of_processes_that_died_are_swept_and_young_ones_are_not() {
+fn the_next_write_sweeps_what_processes_that_died_left() {
     let dir = TempDir::new().unwrap();
     let home = Home::new(dir.path());
     home.prepare().unwrap();
@@ -277,7 +277,7 @@ fn files_of_processes_that_died_are_swept_and_young_ones_are_not() {
     let hours_ago =
         fs::metadata(&young).unwrap().modified().unwrap() - std::time::Duration::from_secs(2 * 3600);
     fs::File::create(&old).unwrap().set_modified(hours_ago).unwrap();
-    home.sweep().unwrap();
+    block(LocalRegistry::new(home).append(&key("n"), version(1))).unwrap();
     assert_eq!((old.exists(), young.exists()), (false, true));
     assert_eq!(
         fs::read_dir(dir.path().join("tmp")).unwrap().count(),
