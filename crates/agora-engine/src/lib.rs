@@ -8,6 +8,7 @@
 //!  prepare      all of these ─▶ a bundle that passed every check, not yet stored
 //!  plan         many of them ─▶ new, changed, unchanged; all checked before the first is registered
 //!  explain      a reference  ─▶ what it resolves to, and the prompts it makes
+//!  health       everything   ─▶ what is no longer what was stored
 //! ```
 //!
 //! Nothing here prints, prompts or reads the environment: the caller hands in what it may use.
@@ -32,6 +33,7 @@ mod agora;
 mod definition;
 mod error;
 mod explain;
+mod health;
 mod plan;
 mod prepare;
 mod secret;
@@ -43,6 +45,7 @@ pub use agora_core::name::{Name, Namespace};
 pub use definition::{DefinitionError, read_subagent};
 pub use error::{Error, ErrorKind};
 pub use explain::{Explanation, Prompts};
+pub use health::Health;
 pub use plan::{Applied, Plan, PlannedEntry};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
 pub use tree::TreeFault;

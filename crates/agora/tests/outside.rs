@@ -107,6 +107,40 @@ fn a_damaged_file_is_named_with_what_mends_it() {
 }
 
 #[test]
+fn the_doctor_finds_what_is_no_longer_what_was_stored() {
+    let cli = cli();
+    for name in ["one", "two"] {
+        cli.write("cap/file", name);
+        cli.run(&["capability", "register", "--name", name, "--from", "cap"]).success();
+    }
+    cli.run_with_input(&["env", "register", "--name", "e", "--secret", "K=stdin"], "a-long-secret").success();
+    let finding = |topic: &str| {
+        let ran = cli.run(&["doctor", "--json"]);
+        let findings: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        let found =
+            findings.as_array().unwrap().iter().find(|finding| finding["topic"] == topic).unwrap().clone();
+        (
+            ran.code.unwrap(),
+            found["status"].as_str().unwrap().to_owned(),
+            found["detail"].as_str().unwrap().to_owned(),
+        )
+    };
+    assert_eq!(
+        finding("bundles"),
+        (0, "ok".to_owned(), "3 bundles looked at, each is what was stored".to_owned())
+    );
+    assert_eq!(finding("secrets").2, "1 secret looked at, each is what was stored");
+
+    let (pack, _) = files_below(&cli.agora_home().join("packs")).pop().unwrap();
+    fs::write(&pack, "xxx").unwrap();
+    let (code, status, detail) = finding("bundles");
+    assert_eq!((code, status.as_str()), (3, "broken"), "{detail}");
+    assert!(detail.contains("cannot be used") && detail.contains("hash does not match"), "{detail}");
+    fs::write(cli.agora_home().join("keys/secrets.agekey"), "nonsense\n").unwrap();
+    assert_eq!(finding("secrets").1, "broken");
+}
+
+#[test]
 fn without_a_home_there_is_a_way_out() {
     let cli = cli();
     let mut command = cli.command(&["init"]);

@@ -1,8 +1,9 @@
 //! `agora doctor`: what this machine can do.
 
+use agora_engine::Health;
 use clap::Args;
 
-use super::Context;
+use super::{Context, counted};
 use crate::doctor::{self, Finding, Status};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -17,15 +18,37 @@ pub(super) struct Doctor {}
 impl Doctor {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         // A home that cannot be read is a finding of its own, not a reason to say nothing.
-        let names = context.config.agora().secret_names().await.unwrap_or_default();
+        let agora = context.config.agora();
+        let names = agora.secret_names().await.unwrap_or_default();
         let stored = names
             .iter()
             .filter(|name| name.as_str().starts_with("auth/"))
             .map(|name| format!("local:{name}"));
-        let findings = doctor::examine(&context.config.surroundings(stored.collect()));
+        let mut findings = doctor::examine(&context.config.surroundings(stored.collect()));
+        let (bundles, secrets) = (agora.check_bundles().await, agora.check_secrets().await);
+        // Right after the home that they are kept in.
+        findings.splice(1..1, [kept("bundles", "bundle", bundles), kept("secrets", "secret", secrets)]);
         context.ui.result(|| &findings, || findings.iter().map(line).collect())?;
         let broken = findings.iter().any(|finding| finding.status == Status::Broken);
         Ok(if broken { Exit::Outside } else { Exit::Done })
+    }
+}
+
+/// Says whether everything of a sort is still what was stored; when not, with what, and what mends the first of them.
+fn kept(topic: &'static str, thing: &str, health: Health) -> Finding {
+    let others = health.problems.len().saturating_sub(1);
+    match health.problems.into_iter().next() {
+        None => {
+            let detail = format!("{} looked at, each is what was stored", counted(health.looked_at, thing));
+            Finding { topic, status: Status::Ok, detail, fix: None }
+        }
+        Some((what, error)) => {
+            let failure = Failure::from(error);
+            let why = failure.causes.last().unwrap_or(&failure.message);
+            let more = if others == 0 { String::new() } else { format!(", and {others} more") };
+            let detail = format!("{what} cannot be used: {why}{more}");
+            Finding { topic, status: Status::Broken, detail, fix: failure.hints.into_iter().next() }
+        }
     }
 }
 
