@@ -92,7 +92,7 @@ pub enum Error {
     Canonical(#[source] CanonicalError),
     #[error("the prompt cannot be written")]
     Render(#[source] RenderError),
-    #[error("the {kind} `{name}`")]
+    #[error("the entry of the {kind} `{name}` cannot be used")]
     Entry {
         kind: BundleKind,
         name: Name,

@@ -223,6 +223,18 @@ mod tests {
         }
 
         #[test]
+        fn a_manifest_with_any_byte_changed_is_refused_or_is_another(place in 0_usize..400, byte: u8) {
+            let good = Manifest::new(Bundle::Capability(tree(&["a", "b/c"]).unwrap())).encode().unwrap();
+            let mut bytes = good.bytes.clone();
+            let place = place % bytes.len();
+            bytes[place] = byte;
+            if let Ok(manifest) = Manifest::decode(&bytes) {
+                let again = manifest.encode().unwrap();
+                prop_assert_eq!(again.hash == good.hash, manifest == Manifest::decode(&good.bytes).unwrap());
+            }
+        }
+
+        #[test]
         fn no_manifest_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = Manifest::decode(&bytes);
         }

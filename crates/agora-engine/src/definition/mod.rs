@@ -145,7 +145,34 @@ fn parse_toml(text: &str) -> Result<Map<String, Value>, DefinitionError> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Definitions that people write; mutated, they reach deeper than noise does.
+    const SEEDS: [&str; 3] = [
+        "---\nname: a\ndescription: Use when: x\ntools: [Read, 'Grep']\nmodel: inherit\n---\nYou plan.\n",
+        "systemPrompt: |\n  a\n  b\nverify: {command: x, timeoutSeconds: 3}\ncapabilities: [a, &b b, *b]\n",
+        "systemPrompt = 'x'\n[verify]\ncommand = \"\"\"y\"\"\"\ntimeoutSeconds = 0x10\n",
+    ];
+
+    proptest! {
+        #[test]
+        fn no_text_panics(
+            seed in 0..3_usize, at in 0..90_usize, cut in 0..20_usize,
+            put in "([:{}\\[\\]&*!|>'\"#\n\t -]|---|<<|é|\u{0}|[0-9a-z]){0,6}",
+        ) {
+            let characters: Vec<char> = SEEDS[seed].chars().collect();
+            let (at, end) = (at.min(characters.len()), (at + cut).min(characters.len()));
+            let text: String =
+                characters[..at].iter().copied().chain(put.chars()).chain(characters[end..].iter().copied()).collect();
+            for fields in [parse_yaml(&text), parse_toml(&text), markdown::parse(&text)] {
+                if let Ok(raw) = fields.and_then(typed::<RawSubagent>) {
+                    let _ = agora_core::bundle::Subagent::new(raw);
+                }
+            }
+        }
+    }
 
     #[test]
     fn broken_yaml_and_toml_are_refused_with_line_and_column() {

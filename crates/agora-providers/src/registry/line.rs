@@ -67,3 +67,33 @@ impl fmt::Display for Head {
         writeln!(f, "{} {}", VersionLine(self.latest), self.length)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use agora_core::{ContentHash, Timestamp};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn parse_and_display_are_inverse(seq: u64, content: [u8; 4], millis in 0_i64..9_000_000_000_000, length: u64) {
+            let registered_at = Timestamp::from_millis(millis);
+            let latest = Version { seq, content_hash: ContentHash::of(&content), registered_at };
+            let text = Head { latest, length }.to_string();
+            let head = Head::parse(&text).unwrap();
+            prop_assert_eq!((head.latest, head.length), (latest, length));
+            let line = VersionLine(latest).to_string();
+            prop_assert_eq!(version(&line), Some((latest, "")));
+            // A line that was cut anywhere is no head.
+            for cut in 0..text.len() {
+                prop_assert!(Head::parse(&text[..cut]).is_none(), "{}", &text[..cut]);
+            }
+        }
+
+        #[test]
+        fn no_text_panics(text in ".*", tail in "(v1 [0-9]{1,3} (sha256:)?[0-9a-f é]{0,90})") {
+            let _ = (Head::parse(&text), version(&text), version(&tail), word(&text));
+        }
+    }
+}
