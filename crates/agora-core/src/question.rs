@@ -1,7 +1,7 @@
 //! Questions: what one pause asks, in one or more items.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::answer::Reply;
 use crate::canonical::{self, CanonicalError};
@@ -196,9 +196,11 @@ impl Question {
         &self.partial_state
     }
 
-    /// Returns the hash that an answer is given for.
+    /// Returns the hash that an answer is given for. The partial state is in it by its text: it is the agent's, and may
+    /// hold numbers that have no canonical form.
     pub fn hash(&self) -> Result<ContentHash, CanonicalError> {
-        canonical::hash(self)
+        let state = ContentHash::of(self.partial_state.to_string().as_bytes());
+        canonical::hash(&json!({"questions": self.items, "context": self.context, "partialState": state}))
     }
 }
 
@@ -244,8 +246,6 @@ impl TryFrom<RawQuestion> for Question {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn question(items: Value) -> Result<Question, String> {
@@ -265,6 +265,25 @@ mod tests {
         });
         let question: Question = serde_json::from_value(asked.clone()).unwrap();
         assert_eq!(serde_json::to_value(&question).unwrap(), asked);
+    }
+
+    #[test]
+    fn everything_of_a_question_is_in_its_hash_and_any_state_has_one() {
+        let question = |text: &str, state: Value| -> Question {
+            serde_json::from_value(json!({"questions": [{"question": text}], "partialState": state})).unwrap()
+        };
+        let hash = |text: &str, state: Value| question(text, state).hash().unwrap();
+        let nanos = 1_763_233_200_000_000_001_u64;
+        assert_ne!(
+            hash("a", json!({"at": nanos})),
+            hash("a", json!({"at": nanos + 1})),
+            "beyond what a double keeps"
+        );
+        assert_ne!(hash("a", json!(null)), hash("b", json!(null)));
+        assert_eq!(hash("a", json!({"x": 1, "y": 2})), hash("a", json!({"y": 2, "x": 1})));
+        let kept: Question =
+            serde_json::from_value(serde_json::to_value(question("a", json!(nanos))).unwrap()).unwrap();
+        assert_eq!(kept.partial_state(), &json!(nanos));
     }
 
     #[test]
