@@ -7,7 +7,7 @@
 //!  the words            id  name  hash  canonical  time  secret  limits
 //!  what is registered   path  bundle  reference  template  credential
 //!  what happens         event  record  entry  state  reason
-//!  the pause            question  answer
+//!  the pause            question  answer  sentinel  strict
 //!  the outside          provider::{blob, registry, secret, ledger, compute}
 //!  the checked doors    blobs  catalogue
 //! ```
@@ -34,7 +34,9 @@ pub mod reason;
 pub mod record;
 pub mod reference;
 pub mod secret;
+pub mod sentinel;
 pub mod state;
+pub mod strict;
 pub mod template;
 mod text;
 pub mod time;
