@@ -1,7 +1,8 @@
 //! The half of agora that stands beside untrusted code.
 //!
 //! In reading order: [`child`] is the one way to start another program; [`sandbox`] says what this machine can
-//! put between such a program and everything else.
+//! put between such a program and everything else; [`redact`] hides secrets in what such a program says.
 
 pub mod child;
+pub mod redact;
 pub mod sandbox;

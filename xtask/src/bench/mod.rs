@@ -5,6 +5,7 @@
 mod capability;
 mod figure;
 mod machine;
+mod redaction;
 mod register;
 mod rounds;
 mod startup;
@@ -25,11 +26,12 @@ struct Bench {
     run: fn(&Subject) -> Result<Vec<Figure>, Failure>,
 }
 
-const BENCHES: [Bench; 5] = [
+const BENCHES: [Bench; 6] = [
     Bench { name: "startup", run: startup::help },
     Bench { name: "capability-list", run: capability::list },
     Bench { name: "capability-get", run: capability::get },
     Bench { name: "capability-register", run: register::thousand_files },
+    Bench { name: "redaction", run: redaction::four_mebibytes },
     Bench { name: "size", run: size },
 ];
 

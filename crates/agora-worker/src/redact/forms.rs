@@ -1,0 +1,74 @@
+//! The forms in which programs write a secret.
+
+use base64::Engine;
+use base64::alphabet::{Alphabet, STANDARD, URL_SAFE};
+use base64::engine::GeneralPurpose;
+use base64::engine::general_purpose::NO_PAD;
+
+/// Fewer characters than this could be anything; a form that short is not looked for. No secret's own text is: shorter
+/// ones are refused, or were forced.
+const SHORTEST: usize = 6;
+
+/// Returns every form of a secret: as it is, in JSON, in a URL, and in Base64 wherever in a longer text it begins.
+pub(super) fn of(secret: &str) -> Vec<Vec<u8>> {
+    let mut forms = vec![secret.to_owned()];
+    forms.extend([json(secret), json_ascii(secret), json(secret).replace('/', "\\/")]);
+    for keep in [unreserved as fn(u8) -> bool, component] {
+        forms.extend([percent(secret, keep, false), percent(secret, keep, true)]);
+    }
+    forms.push(percent(secret, unreserved, false).replace("%20", "+"));
+    let mut bytes: Vec<Vec<u8>> = forms.into_iter().map(String::into_bytes).collect();
+    for alphabet in [&STANDARD, &URL_SAFE] {
+        bytes.extend(
+            (0..3).map(|offset| base64_at(secret, alphabet, offset)).filter(|form| form.len() >= SHORTEST),
+        );
+    }
+    bytes.retain(|form| !form.is_empty());
+    bytes
+}
+
+/// Writes it as most JSON writers do, without the quotes around it.
+fn json(secret: &str) -> String {
+    let quoted = serde_json::Value::from(secret).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// Writes it as JSON writers do that keep to ASCII, such as Python's.
+fn json_ascii(secret: &str) -> String {
+    let escape = |character: char| -> String {
+        if character.is_ascii() {
+            return character.to_string();
+        }
+        character.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+    };
+    json(secret).chars().map(escape).collect()
+}
+
+/// What RFC 3986 never encodes.
+fn unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+}
+
+/// What JavaScript's `encodeURIComponent` does not encode.
+fn component(byte: u8) -> bool {
+    unreserved(byte) || b"!'()*".contains(&byte)
+}
+
+fn percent(secret: &str, keep: fn(u8) -> bool, lower: bool) -> String {
+    let write = |byte: u8| match (keep(byte), lower) {
+        (true, _) => char::from(byte).to_string(),
+        (false, false) => format!("%{byte:02X}"),
+        (false, true) => format!("%{byte:02x}"),
+    };
+    secret.bytes().map(write).collect()
+}
+
+/// Writes the characters of Base64 that the secret alone decides, when it begins after `offset` bytes of a group of
+/// three. The characters at both ends also hold bits of what stands around it.
+fn base64_at(secret: &str, alphabet: &Alphabet, offset: usize) -> Vec<u8> {
+    let padded = [&[0; 3][..offset], secret.as_bytes()].concat();
+    let text = GeneralPurpose::new(alphabet, NO_PAD).encode(&padded);
+    let first = (offset * 8).div_ceil(6);
+    let end = padded.len() * 8 / 6;
+    text.as_bytes().get(first..end).unwrap_or_default().to_vec()
+}

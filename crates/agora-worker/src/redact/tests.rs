@@ -1,0 +1,121 @@
+use agora_core::secret::ShortSecrets;
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn redactor(secrets: &[&str]) -> Redactor {
+    let value = |text: &&str| SecretValue::new((*text).to_owned(), ShortSecrets::Allow).unwrap();
+    let values: Vec<SecretValue> = secrets.iter().map(value).collect();
+    Redactor::new(&values).unwrap()
+}
+
+fn hidden(secrets: &[&str], text: &str) -> String {
+    redactor(secrets).text(text).into_owned()
+}
+
+#[test]
+fn a_secret_is_hidden_and_the_rest_is_not() {
+    assert_eq!(hidden(&["hunter2!"], "a hunter2! b hunter2!hunter2!"), format!("a {MARK} b {MARK}"));
+    assert_eq!(hidden(&["hunter2!"], "nothing here: hunter2"), "nothing here: hunter2");
+    assert_eq!(hidden(&[], "hunter2!"), "hunter2!");
+}
+
+#[test]
+fn one_that_begins_another_and_ones_that_overlap_leave_nothing_over() {
+    let secrets = ["password", "password-and-more", "more-of-it"];
+    assert_eq!(hidden(&secrets, "x password-and-more y password z"), format!("x {MARK} y {MARK} z"));
+    assert_eq!(hidden(&secrets, "password-and-more-of-it"), MARK);
+    assert_eq!(hidden(&["aaaaaaa"], "aaaaaaaaaaa"), MARK);
+}
+
+#[test]
+fn every_form_that_programs_write_is_found() {
+    let secret = "p/ä\"s\\s\n wörd+1?";
+    let redactor = redactor(&[secret]);
+    let json_text = json!({"key": secret}).to_string();
+    let python = "p/\\u00e4\\\"s\\\\s\\n w\\u00f6rd+1?";
+    let slashes = json_text.replace('/', "\\/");
+    let percent = "p%2F%C3%A4%22s%5Cs%0A%20w%C3%B6rd%2B1%3F";
+    let form = percent.replace("%20", "+");
+    for text in [secret, &json_text, python, &slashes, percent, &percent.to_lowercase(), &form] {
+        assert!(redactor.holds(text.as_bytes()), "{text}");
+    }
+    for before in ["", "a", "ab", "abc", "abcd"] {
+        for after in ["", "z", "zy", "zyx"] {
+            let text = format!("{before}{secret}{after}");
+            for encoded in [STANDARD.encode(&text), URL_SAFE_NO_PAD.encode(&text)] {
+                assert!(redactor.holds(encoded.as_bytes()), "{encoded}");
+            }
+        }
+    }
+    let twice = json!({"inner": json_text}).to_string();
+    let mut value: Value = serde_json::from_str(&twice).unwrap();
+    redactor.json(&mut value);
+    assert!(!redactor.holds(value.to_string().as_bytes()), "{value}");
+}
+
+#[test]
+fn json_stays_json_and_keys_are_hidden_too() {
+    let redactor = redactor(&["\"quoted\""]);
+    let mut value = json!({"a": ["x \"quoted\" y", 1, null], "\"quoted\"": {"b": "\"quoted\""}});
+    redactor.json(&mut value);
+    let mark = MARK;
+    assert_eq!(value, json!({"a": [format!("x {mark} y"), 1, null], mark: {"b": mark}}));
+}
+
+#[test]
+fn bytes_that_are_no_text_are_looked_through_as_well() {
+    let found = redactor(&["hunter2!"]).bytes(b"\xff\0hunter2!\xfe").into_owned();
+    assert_eq!(found, [b"\xff\0", MARK.as_bytes(), b"\xfe"].concat());
+}
+
+#[test]
+fn a_stream_that_is_nothing_but_secrets_is_not_held_back() {
+    for (secret, piece) in [("aaaaaaa", "a"), ("abcabcabc", "abc"), ("hunter2!", "hunter2!")] {
+        let redactor = redactor(&[secret]);
+        let (mut stream, mut out) = (redactor.stream(), Vec::new());
+        for _ in 0..10_000 {
+            stream.push(piece.repeat(10).as_bytes(), &mut out);
+            assert!(stream.held_back() <= redactor.longest(), "{secret}");
+        }
+        stream.finish(&mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), MARK, "{secret}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Wherever the output is cut into pieces, what comes out is what the whole would have given.
+    #[test]
+    fn a_stream_hides_what_the_whole_would_have_hidden(
+        text in "(abcdef|abcdefgh|efghij|fgh|[a-j]|YWJjZGVm|é){0,40}",
+        cuts in proptest::collection::vec(0_usize..200, 0..12),
+    ) {
+        let redactor = redactor(&["abcdef", "abcdefgh", "efghij"]);
+        let bytes = text.as_bytes();
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).chain([0, bytes.len()]).collect();
+        cuts.sort_unstable();
+        let (mut stream, mut out) = (redactor.stream(), Vec::new());
+        for pair in cuts.windows(2) {
+            stream.push(&bytes[pair[0]..pair[1]], &mut out);
+        }
+        stream.finish(&mut out);
+        prop_assert_eq!(String::from_utf8(out).unwrap(), redactor.text(&text).into_owned());
+    }
+
+    #[test]
+    fn nothing_of_a_secret_is_left_and_a_text_stays_a_text(
+        secret in "[ -~éß\"\\\\\n]{6,20}", before in "[a-c ]{0,5}", after in "[a-c ]{0,5}",
+    ) {
+        let redactor = redactor(&[&secret]);
+        for text in [format!("{before}{secret}{after}"), STANDARD.encode(format!("{before}{secret}{after}"))] {
+            let hidden = redactor.text(&text);
+            prop_assert!(!redactor.holds(hidden.replace(MARK, "\u{1}").as_bytes()), "{}", hidden);
+            prop_assert!(hidden.contains(MARK), "{}", text);
+        }
+    }
+}
