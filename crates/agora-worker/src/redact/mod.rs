@@ -1,6 +1,6 @@
 //! Hides secrets in what others can read.
 //!
-//! A secret is looked for in every form that programs write it in ([`forms`]), all of them at once. Where two that were
+//! A secret is looked for in every form that programs write it in (module `forms`), all of them at once. Where two that were
 //! found overlap, both are hidden: what one leaves over could be the rest of the other.
 
 mod forms;
