@@ -204,7 +204,7 @@ impl Question {
     }
 }
 
-fn check_item(place: usize, raw: RawItem) -> Result<Item, QuestionError> {
+fn check_item(place: usize, mut raw: RawItem) -> Result<Item, QuestionError> {
     if raw.question.trim().is_empty() {
         return Err(QuestionError::Blank(place));
     }
@@ -218,7 +218,8 @@ fn check_item(place: usize, raw: RawItem) -> Result<Item, QuestionError> {
     if raw.multi_select && raw.options.is_empty() {
         return Err(QuestionError::NothingToSelect(place));
     }
-    let id = raw.id.clone().unwrap_or_else(|| ItemId(format!("q{place}")));
+    // Taken out, so that an id that was given and the same one that was made are one item.
+    let id = raw.id.take().unwrap_or_else(|| ItemId(format!("q{place}")));
     let item = Item { id, raw };
     match item.default_reply() {
         Some(reply) if !item.accepts(reply) => Err(QuestionError::Default(place)),
