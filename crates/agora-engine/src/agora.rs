@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agora_core::blobs::Blobs;
-use agora_core::bundle::{Bundle, BundleKind, Encoded, RawSubagent, VariableName};
+use agora_core::bundle::{Bundle, BundleBody, BundleKind, Encoded, RawSubagent, Subagent, VariableName};
 use agora_core::catalogue::{Catalogue, RegisterError, Registration};
 use agora_core::credential::Pattern;
 use agora_core::provider::registry::Version;
@@ -37,10 +37,10 @@ pub struct Agora {
 
 /// A version of a name with what it holds.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct Found<T> {
     pub name: Name,
     pub version: Version,
-    pub bundle: Bundle,
+    pub body: T,
 }
 
 /// An env bundle that was registered, and what happened to each value that came with it.
@@ -108,9 +108,8 @@ impl Agora {
 
     /// Registers a subagent again with other capabilities, and nothing else changed.
     pub async fn assign(&self, name: &Name, capabilities: Vec<BundleRef>) -> Result<Registration, Error> {
-        let found = self.get(BundleKind::Subagent, &name.clone().into()).await?;
-        let Bundle::Subagent(subagent) = found.bundle else { return Err(wrong_kind(&found.version)) };
-        let raw = RawSubagent { capabilities: Some(capabilities), ..RawSubagent::from(*subagent) };
+        let found = self.get::<Subagent>(&name.clone().into()).await?;
+        let raw = RawSubagent { capabilities: Some(capabilities), ..RawSubagent::from(found.body) };
         // Its words passed when they were registered, with what was allowed then.
         self.register_subagent(name, raw, &Pattern::all().collect::<Vec<_>>()).await
     }
@@ -139,15 +138,12 @@ impl Agora {
         Ok(RegisteredEnv { registration: registered.map_err(Error::Register)?, secrets: changes })
     }
 
-    /// Finds a version and reads what it holds.
-    pub async fn get(&self, kind: BundleKind, reference: &BundleRef) -> Result<Found, Error> {
-        let version = self.catalogue.resolve(kind, reference).await.map_err(Error::Resolve)?;
+    /// Finds a version of a kind, which is that of the type that is asked for, and reads what it holds.
+    pub async fn get<T: BundleBody>(&self, reference: &BundleRef) -> Result<Found<T>, Error> {
+        let version = self.catalogue.resolve(T::KIND, reference).await.map_err(Error::Resolve)?;
         let bundle = self.catalogue.blobs().read(version.content_hash).await.map_err(Error::Read)?;
-        if bundle.kind() == kind {
-            Ok(Found { name: reference.name.clone(), version, bundle })
-        } else {
-            Err(wrong_kind(&version))
-        }
+        let body = T::from_bundle(bundle).ok_or_else(|| wrong_kind(&version))?;
+        Ok(Found { name: reference.name.clone(), version, body })
     }
 
     /// Returns every name of a kind with its latest version, ordered by name.

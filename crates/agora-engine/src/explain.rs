@@ -1,15 +1,15 @@
 //! What a subagent resolves to, and the prompts that it makes.
 
-use agora_core::bundle::{Bundle, BundleKind, Subagent};
+use agora_core::Name;
+use agora_core::bundle::{BundleKind, Capability, Subagent};
 use agora_core::event::ResolvedBundle;
 use agora_core::provider::registry::Version;
 use agora_core::reference::BundleRef;
 use agora_core::template::{PromptData, Resumption, Template};
-use agora_core::{Name, name};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::agora::Agora;
+use crate::agora::{Agora, Found};
 use crate::error::Error;
 
 /// What a dispatch of a subagent would be made of.
@@ -55,24 +55,23 @@ impl Agora {
         reference: &BundleRef,
         input: Option<Map<String, Value>>,
     ) -> Result<Explanation, Error> {
-        let found = self.get(BundleKind::Subagent, reference).await?;
-        let Bundle::Subagent(subagent) = found.bundle else { return Err(Error::Resolve(missing(reference))) };
+        let Found { name, version, body: subagent } = self.get::<Subagent>(reference).await?;
         let mut capabilities = Vec::new();
         for reference in &subagent.capabilities {
-            let found = self.get(BundleKind::Capability, reference).await?;
-            let (files, bytes) = match &found.bundle {
-                Bundle::Capability(capability) => (capability.files().len(), capability.total_bytes()),
-                Bundle::Subagent(_) | Bundle::Env(_) => (0, 0),
-            };
-            let resolved = resolved(found.name, found.version);
-            capabilities.push(ExplainedCapability { reference: reference.clone(), resolved, files, bytes });
+            let found = self.get::<Capability>(reference).await?;
+            capabilities.push(ExplainedCapability {
+                reference: reference.clone(),
+                files: found.body.files().len(),
+                bytes: found.body.total_bytes(),
+                resolved: resolved(found.name, found.version),
+            });
         }
         let derived = subagent.prompt_template.as_ref().map(Template::derived_inputs);
         let inputs_derived = subagent.inputs.is_none() && derived.is_some();
         let inputs = subagent.inputs.clone().or(derived);
         let input = input.unwrap_or_else(|| placeholders(inputs.as_ref()));
         Ok(Explanation {
-            subagent: resolved(found.name, found.version),
+            subagent: resolved(name, version),
             capabilities,
             env: self.default_env().await?,
             runtime: subagent.runtime.as_str().to_owned(),
@@ -121,9 +120,4 @@ fn placeholders(inputs: Option<&Map<String, Value>>) -> Map<String, Value> {
 
 fn resolved(name: Name, version: Version) -> ResolvedBundle {
     ResolvedBundle { name, content_hash: version.content_hash, registered_at: version.registered_at }
-}
-
-fn missing(reference: &BundleRef) -> agora_core::catalogue::ResolveError {
-    let name: name::Name = reference.name.clone();
-    agora_core::catalogue::ResolveError::UnknownName { kind: BundleKind::Subagent, name, near: Vec::new() }
 }

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use agora_core::Name;
-use agora_core::bundle::{Bundle, BundleKind, Encoded, RawSubagent, VariableName};
+use agora_core::bundle::{Bundle, BundleKind, Encoded, EnvBundle, RawSubagent, Subagent, VariableName};
+use agora_core::canonical::CanonicalError;
 use agora_core::catalogue::{Change, Registration, ResolveError};
 use agora_core::credential::Pattern;
 use agora_core::provider::secret::SecretChange;
@@ -196,14 +197,10 @@ impl<'a> Planner<'a> {
     }
 
     async fn registered_fields(&self, name: &Name, extended: &Name) -> Result<Map<String, Value>, Error> {
-        let kind = BundleKind::Subagent;
-        let found = self.agora.get(kind, &extended.clone().into()).await;
-        let found = found.map_err(|error| unknown_base(kind, name, extended, error))?;
-        let Bundle::Subagent(subagent) = found.bundle else { return Ok(Map::new()) };
-        match serde_json::to_value(RawSubagent::from(*subagent)) {
-            Ok(Value::Object(fields)) => Ok(fields),
-            Ok(_) | Err(_) => Ok(Map::new()),
-        }
+        let found = self.agora.get::<Subagent>(&extended.clone().into()).await;
+        let found = found.map_err(|error| unknown_base(BundleKind::Subagent, name, extended, error))?;
+        let written = serde_json::to_value(RawSubagent::from(found.body)).and_then(serde_json::from_value);
+        written.map_err(|source| Error::Canonical(CanonicalError::NotJson(source)))
     }
 
     async fn env(
@@ -264,10 +261,8 @@ impl<'a> Planner<'a> {
     }
 
     async fn registered_env(&self, name: &Name, extended: &Name) -> Result<EnvEntry, Error> {
-        let kind = BundleKind::Env;
-        let found = self.agora.get(kind, &extended.clone().into()).await;
-        let found = found.map_err(|error| unknown_base(kind, name, extended, error))?;
-        let Bundle::Env(env) = found.bundle else { return Ok(EnvEntry::default()) };
+        let found = self.agora.get::<EnvBundle>(&extended.clone().into()).await;
+        let env = found.map_err(|error| unknown_base(BundleKind::Env, name, extended, error))?.body;
         let text = |text: String| ValueEntry::Text(text);
         Ok(EnvEntry {
             extends: None,

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agora_core::bundle::RawSubagent;
+use agora_core::bundle::{RawSubagent, Subagent};
 use agora_core::catalogue::Change;
 use agora_core::provider::secret::SecretStore;
 use agora_core::secret::ShortSecrets;
@@ -85,9 +85,9 @@ fn an_error_says_who_has_to_do_something_about_it() {
     let raw = RawSubagent { system_prompt: Some("x".to_owned()), ..RawSubagent::default() };
     let registered = block(agora.register_subagent(&name("s"), raw, &[])).unwrap();
     assert_eq!(registered.change, Change::New);
-    let unknown = block(agora.get(BundleKind::Subagent, &name("t").into())).unwrap_err();
+    let unknown = block(agora.get::<Subagent>(&name("t").into())).unwrap_err();
     assert_eq!((unknown.kind(), unknown.code()), (ErrorKind::Request, "unknown-name"));
     fs::remove_dir_all(dir.path().join("blobs")).unwrap();
-    let missing = block(agora.get(BundleKind::Subagent, &name("s").into())).unwrap_err();
+    let missing = block(agora.get::<Subagent>(&name("s").into())).unwrap_err();
     assert_eq!((missing.kind(), missing.code()), (ErrorKind::Outside, "bundle-missing"));
 }

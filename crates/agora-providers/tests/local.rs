@@ -244,6 +244,8 @@ fn a_copy_of_the_heads_that_is_stale_or_damaged_is_never_believed() {
         fs::write(&catalogue, garbage).unwrap();
         assert_eq!(names()[0].1, version(50));
     }
+    fs::remove_file(&catalogue).unwrap();
+    assert_eq!(names()[0].1, version(50), "it may be deleted at any time");
 }
 
 fn capability(files: &[(&str, &str)]) -> (Capability, Vec<u8>) {

@@ -65,6 +65,30 @@ impl Bundle {
     }
 }
 
+/// What one kind of bundle holds: whoever asks for a kind gets its type, and no other can come.
+pub trait BundleBody: Sized {
+    const KIND: BundleKind;
+
+    /// Takes the body out of a bundle of this kind.
+    fn from_bundle(bundle: Bundle) -> Option<Self>;
+}
+
+macro_rules! body {
+    ($type:ty, $kind:ident, $bundle:ident => $body:expr) => {
+        impl BundleBody for $type {
+            const KIND: BundleKind = BundleKind::$kind;
+
+            fn from_bundle(bundle: Bundle) -> Option<Self> {
+                if let Bundle::$kind($bundle) = bundle { Some($body) } else { None }
+            }
+        }
+    };
+}
+
+body!(Capability, Capability, capability => capability);
+body!(Subagent, Subagent, subagent => *subagent);
+body!(EnvBundle, Env, env => env);
+
 /// A bundle in the form whose hash is its identity. Its name is not in it: a name belongs to the registry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use agora_core::bundle::BundleBody;
 use agora_core::catalogue::{Change, Registration};
 use agora_core::provider::registry::Version;
 use agora_core::reference::BundleRef;
@@ -128,12 +129,12 @@ pub(super) async fn versions(
 }
 
 /// Finds one version and what it holds.
-pub(super) async fn get(context: &Context, kind: BundleKind, arguments: &Get) -> Result<Found, Failure> {
-    Ok(context.config.agora().get(kind, &arguments.reference).await?)
+pub(super) async fn get<T: BundleBody>(context: &Context, arguments: &Get) -> Result<Found<T>, Failure> {
+    Ok(context.config.agora().get(&arguments.reference).await?)
 }
 
 /// Writes the lines that `get` begins with, whatever the kind.
-pub(super) fn heading(found: &Found) -> String {
+pub(super) fn heading<T>(found: &Found<T>) -> String {
     let Version { seq, content_hash, registered_at } = found.version;
     format!(
         "name:        {}\nversion:     {seq}, of {registered_at}\ncontentHash: {content_hash}\n",

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use agora_core::bundle::{Bundle, FileEntry};
+use agora_core::bundle::{Capability as CapabilityBundle, FileEntry};
 use agora_engine::{BundleKind, Name};
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -53,8 +53,8 @@ impl Capability {
             Self::List => bundle::list(context, KIND).await,
             Self::Versions(versions) => bundle::versions(context, KIND, &versions).await,
             Self::Get(get) => {
-                let found = bundle::get(context, KIND, &get).await?;
-                let Bundle::Capability(capability) = &found.bundle else { return Ok(()) };
+                let found = bundle::get::<CapabilityBundle>(context, &get).await?;
+                let capability = &found.body;
                 let (files, total_bytes) = (capability.files(), capability.total_bytes());
                 let more = || json!({"totalBytes": total_bytes, "files": files});
                 context.ui.result(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use agora_core::bundle::{Bundle, VariableName};
+use agora_core::bundle::{EnvBundle, VariableName};
 use agora_core::provider::secret::SecretChange;
 use agora_core::secret::ShortSecrets;
 use agora_engine::{BundleKind, EnvOptions, Error, Name, SecretSource};
@@ -73,9 +73,8 @@ impl Env {
             Self::List => bundle::list(context, KIND).await,
             Self::Versions(versions) => bundle::versions(context, KIND, &versions).await,
             Self::Get(get) => {
-                let found = bundle::get(context, KIND, &get).await?;
-                let Bundle::Env(env) = &found.bundle else { return Ok(()) };
-                let (values, secrets) = (env.values(), env.secrets());
+                let found = bundle::get::<EnvBundle>(context, &get).await?;
+                let (values, secrets) = (found.body.values(), found.body.secrets());
                 let more = || json!({"values": values, "secrets": secrets});
                 context.ui.result(
                     || bundle::json_of(&found.name, &found.version, more()),

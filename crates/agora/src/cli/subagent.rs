@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use agora_core::bundle::{Bundle, RawSubagent, Verify};
+use agora_core::bundle::{RawSubagent, Subagent as SubagentBundle, Verify};
 use agora_core::limits::VERIFY_SECONDS;
 use agora_core::reference::BundleRef;
 use agora_engine::{BundleKind, Name, read_subagent};
@@ -102,9 +102,8 @@ impl Subagent {
             Self::List => bundle::list(context, KIND).await,
             Self::Versions(versions) => bundle::versions(context, KIND, &versions).await,
             Self::Get(get) => {
-                let found = bundle::get(context, KIND, &get).await?;
-                let Bundle::Subagent(subagent) = &found.bundle else { return Ok(()) };
-                let fields = serde_json::to_value(RawSubagent::from((**subagent).clone()))
+                let found = bundle::get::<SubagentBundle>(context, &get).await?;
+                let fields = serde_json::to_value(RawSubagent::from(found.body.clone()))
                     .map_err(|error| Failure::bug(error.to_string()))?;
                 let json = || bundle::json_of(&found.name, &found.version, fields.clone());
                 context.ui.result(json, || format!("{}{}", bundle::heading(&found), readable(&fields)))
