@@ -30,18 +30,60 @@ pub fn hash(value: &impl Serialize) -> Result<ContentHash, CanonicalError> {
     Ok(ContentHash::of(&to_bytes(value)?))
 }
 
+/// Writes a value in its canonical form, with integers beyond the exact ones in full instead of refused.
+///
+/// For what is signed between our own programs: an agent's partial state may hold any number, and must still be signed.
+pub fn exact_bytes(value: &Value) -> Result<Vec<u8>, CanonicalError> {
+    let mut bytes = Vec::new();
+    write_exact(value, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn write_exact(value: &Value, bytes: &mut Vec<u8>) -> Result<(), CanonicalError> {
+    match value {
+        Value::Number(number) if is_inexact(number) => bytes.extend_from_slice(number.to_string().as_bytes()),
+        Value::Array(items) => {
+            bytes.push(b'[');
+            for (place, item) in items.iter().enumerate() {
+                if place > 0 {
+                    bytes.push(b',');
+                }
+                write_exact(item, bytes)?;
+            }
+            bytes.push(b']');
+        }
+        Value::Object(fields) => {
+            let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
+            fields.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
+            bytes.push(b'{');
+            for (place, (key, field)) in fields.into_iter().enumerate() {
+                if place > 0 {
+                    bytes.push(b',');
+                }
+                write_exact(&Value::String(key.clone()), bytes)?;
+                bytes.push(b':');
+                write_exact(field, bytes)?;
+            }
+            bytes.push(b'}');
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) | Value::Number(_) => {
+            bytes.extend(serde_json_canonicalizer::to_vec(value).map_err(CanonicalError::NotJson)?);
+        }
+    }
+    Ok(())
+}
+
+fn is_inexact(number: &serde_json::Number) -> bool {
+    let size = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
+    size.is_some_and(|size| size > LARGEST_EXACT)
+}
+
 fn check_numbers(value: &Value) -> Result<(), CanonicalError> {
     match value {
-        Value::Number(number) => {
-            let size = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
-            match size {
-                Some(size) if size > LARGEST_EXACT => Err(CanonicalError::InexactNumber(number.to_string())),
-                _ => Ok(()),
-            }
-        }
+        Value::Number(number) if is_inexact(number) => Err(CanonicalError::InexactNumber(number.to_string())),
         Value::Array(items) => items.iter().try_for_each(check_numbers),
         Value::Object(fields) => fields.values().try_for_each(check_numbers),
-        Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),
+        Value::Null | Value::Bool(_) | Value::String(_) | Value::Number(_) => Ok(()),
     }
 }
 
@@ -64,6 +106,15 @@ mod tests {
             canonical(&value),
             "{\"A\":[333333333.3333333,0.002,1],\"a\":1e+30,\"b\":4.5,\"😀\":2,\"\u{fb33}\":1}"
         );
+    }
+
+    #[test]
+    fn the_exact_form_is_the_canonical_one_with_large_integers_in_full() {
+        let value = json!({"\u{fb33}": [1, {}, []], "😀": {"b": 1e30, "a": "\u{1}\""}, "a": null});
+        assert_eq!(exact_bytes(&value).unwrap(), to_bytes(&value).unwrap());
+        let nanos = json!({"b": [u64::MAX], "a": i64::MIN});
+        let expected = format!("{{\"a\":{},\"b\":[{}]}}", i64::MIN, u64::MAX);
+        assert_eq!(String::from_utf8(exact_bytes(&nanos).unwrap()).unwrap(), expected);
     }
 
     #[test]

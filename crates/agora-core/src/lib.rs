@@ -8,6 +8,8 @@
 //!  what is registered   path  bundle  reference  template  credential
 //!  what happens         event  record  entry  state  reason
 //!  the pause            question  answer  sentinel  strict
+//!  engine to worker     wire::{manifest, bootstrap, receipt}
+//!  worker to engine     wire::{line, report}
 //!  the outside          provider::{blob, registry, secret, ledger, compute}
 //!  the checked doors    blobs  catalogue
 //! ```
@@ -40,6 +42,7 @@ pub mod strict;
 pub mod template;
 mod text;
 pub mod time;
+pub mod wire;
 
 pub use bundle::{Bundle, BundleKind, Manifest};
 pub use hash::ContentHash;

@@ -26,6 +26,18 @@ pub const SECRET_BYTES: usize = 64 * 1024;
 pub const SHORTEST_SECRET: usize = 6;
 /// A whole `needs_input.json`.
 pub const SENTINEL_BYTES: u64 = 1024 * 1024;
+/// A dispatch's manifest: input and partial state of 1 MiB each, a question, a message, and room for JSON's escapes.
+pub const DISPATCH_MANIFEST_BYTES: u64 = 16 * 1024 * 1024;
+/// The bootstrap line: every secret of a dispatch, each up to 64 KiB.
+pub const BOOTSTRAP_BYTES: u64 = 16 * 1024 * 1024;
+/// What of an agent's final text is in an event line.
+pub const LINE_STDOUT_BYTES: usize = 4 * 1024 * 1024;
+/// What of an agent's complaints is in an event line.
+pub const LINE_STDERR_BYTES: usize = 256 * 1024;
+/// What of an agent's output is kept as an artifact.
+pub const LOG_BYTES: u64 = 64 * 1024 * 1024;
+/// A setup script's time when none is given.
+pub const SETUP_SECONDS: u32 = 120;
 /// A dispatch's time when none is given, and the longest.
 pub const DISPATCH_SECONDS: u32 = 7200;
 pub const LONGEST_DISPATCH_SECONDS: u32 = 86_400;

@@ -104,6 +104,8 @@ codes! {
     EnvironmentInvalid "environment-invalid" WorkerFailed WillFailAgain,
     AdapterMissing "adapter-missing" WorkerFailed WillFailAgain,
     SetupFailed "setup-failed" WorkerFailed WillFailAgain,
+    WorkspaceFailed "workspace-failed" WorkerFailed MaySucceed,
+    ReceiptInvalid "receipt-invalid" WorkerFailed WillFailAgain,
     ChannelMissing "channel-missing" WorkerFailed WillFailAgain,
     AgentNotStarted "agent-not-started" WorkerFailed WillFailAgain,
     SentinelMalformed "sentinel-malformed" WorkerFailed WillFailAgain,
@@ -120,6 +122,7 @@ codes! {
     TimeLimit "time-limit" ProviderFailed WillFailAgain,
     Budget "budget" ProviderFailed WillFailAgain,
     OutOfMemory "out-of-memory" ProviderFailed WillFailAgain,
+    ProcessLimit "process-limit" ProviderFailed WillFailAgain,
 }
 
 impl fmt::Display for FailureCode {

@@ -1,0 +1,270 @@
+//! The report: what is known of a run beside its events.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::hash::ContentHash;
+use crate::id::DispatchId;
+use crate::question::Question;
+use crate::time::Timestamp;
+
+/// What an agent used. Of one dispatch, or of a whole thread.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Usage {
+    pub models: Vec<ModelUsage>,
+    /// `None` where the runtime reports no price.
+    pub cost_usd: Option<f64>,
+    pub turns: u64,
+    pub duration_ms: u64,
+}
+
+/// What one model was used for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ModelUsage {
+    pub model: String,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub cache_read_tokens: u64,
+    pub cache_write_tokens: u64,
+    pub cost_usd: Option<f64>,
+}
+
+impl Usage {
+    /// Returns all tokens that were read or written.
+    pub fn tokens(&self) -> u64 {
+        let of = |model: &ModelUsage| {
+            model.input_tokens + model.output_tokens + model.cache_read_tokens + model.cache_write_tokens
+        };
+        self.models.iter().map(of).sum()
+    }
+
+    /// Adds what a later dispatch used.
+    pub fn plus(mut self, more: &Self) -> Self {
+        for model in &more.models {
+            match self.models.iter_mut().find(|known| known.model == model.model) {
+                Some(known) => {
+                    known.input_tokens += model.input_tokens;
+                    known.output_tokens += model.output_tokens;
+                    known.cache_read_tokens += model.cache_read_tokens;
+                    known.cache_write_tokens += model.cache_write_tokens;
+                    known.cost_usd = add(known.cost_usd, model.cost_usd);
+                }
+                None => self.models.push(model.clone()),
+            }
+        }
+        self.cost_usd = add(self.cost_usd, more.cost_usd);
+        self.turns += more.turns;
+        self.duration_ms += more.duration_ms;
+        self
+    }
+
+    /// Returns what is left when an earlier total is taken off, for runtimes that report totals of a session.
+    pub fn since(mut self, earlier: &Self) -> Self {
+        for model in &mut self.models {
+            if let Some(known) = earlier.models.iter().find(|known| known.model == model.model) {
+                model.input_tokens = model.input_tokens.saturating_sub(known.input_tokens);
+                model.output_tokens = model.output_tokens.saturating_sub(known.output_tokens);
+                model.cache_read_tokens = model.cache_read_tokens.saturating_sub(known.cache_read_tokens);
+                model.cache_write_tokens = model.cache_write_tokens.saturating_sub(known.cache_write_tokens);
+                model.cost_usd = less(model.cost_usd, known.cost_usd);
+            }
+        }
+        self.models
+            .retain(|model| model.input_tokens + model.output_tokens > 0 || model.cost_usd > Some(0.0));
+        self.cost_usd = less(self.cost_usd, earlier.cost_usd);
+        self
+    }
+}
+
+fn add(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (one, other) {
+        (None, None) => None,
+        (one, other) => Some(one.unwrap_or(0.0) + other.unwrap_or(0.0)),
+    }
+}
+
+fn less(total: Option<f64>, earlier: Option<f64>) -> Option<f64> {
+    // A hundred-millionth of a dollar is below every price; the rest is what subtraction of floats leaves.
+    total.map(|total| ((total - earlier.unwrap_or(0.0)).max(0.0) * 1e8).round() / 1e8)
+}
+
+/// A runtime's conversation: which one, and what it takes to go on with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionMark {
+    /// The adapter that knows it.
+    pub runtime: String,
+    /// The runtime's own version: a session is used only where it is compatible.
+    pub version: Option<String>,
+    pub id: String,
+    /// What the runtime counts for the whole session so far.
+    #[serde(default)]
+    pub total: Usage,
+    /// The tool call that waits for its answer, as the runtime gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deferred: Option<Value>,
+}
+
+/// A file of the worker's, in its `out` directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Artifact {
+    /// From the `out` directory.
+    pub path: String,
+    pub size: u64,
+    pub sha256: ContentHash,
+}
+
+/// What the agent changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PatchReport {
+    pub artifact: Artifact,
+    pub files: u64,
+    pub insertions: u64,
+    pub deletions: u64,
+    /// Files in which a secret was hidden, or which were left out because of one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub redacted_files: Vec<String>,
+    /// Files that are not in the patch, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A file that was not captured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftOut {
+    pub path: String,
+    pub why: String,
+}
+
+/// A file that the agent put into `.agora/outputs/`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OutputFile {
+    /// From `.agora/outputs/`.
+    pub path: String,
+    pub artifact: Artifact,
+    /// A secret was hidden in it.
+    pub redacted: bool,
+}
+
+/// What the verify command found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VerifyReport {
+    pub passed: bool,
+    pub report: String,
+    pub duration_ms: u64,
+}
+
+/// The agent's final words.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Output {
+    pub text: String,
+    /// What the subagent's `outputSchema` asked for.
+    pub structured: Option<Value>,
+}
+
+/// What a resumed dispatch had to go on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResumedWith {
+    pub workspace: bool,
+    pub session: bool,
+    pub partial_state: bool,
+}
+
+/// Which programs ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Versions {
+    pub agora: String,
+    pub adapter: String,
+    pub runtime: Option<String>,
+}
+
+/// Everything that is known of a run beside its events. A run that ended early has less.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    pub dispatch_id: DispatchId,
+    pub ended_at: Timestamp,
+    /// The agent's own code; 128 and the signal's number when a signal ended it. `None` when it never ran.
+    pub exit_code: Option<i32>,
+    pub output: Output,
+    pub usage: Option<Usage>,
+    /// Which set of credentials the agent had, never the value.
+    pub auth: Option<String>,
+    pub verify: Option<VerifyReport>,
+    pub patch: Option<PatchReport>,
+    pub patch_since_pause: Option<PatchReport>,
+    pub outputs: Vec<OutputFile>,
+    pub session: Option<SessionMark>,
+    pub workspace_saved: bool,
+    pub resumed_with: Option<ResumedWith>,
+    pub versions: Versions,
+    /// Everything else in the `out` directory.
+    pub artifacts: Vec<Artifact>,
+    /// What was asked but not opened, because the dispatch was cancelled.
+    pub kept_question: Option<Question>,
+    /// What a person should know and nobody failed for.
+    pub warnings: Vec<String>,
+}
+
+impl Report {
+    /// Starts a report of a run that has not come far yet.
+    pub fn new(dispatch_id: DispatchId, at: Timestamp) -> Self {
+        Self {
+            dispatch_id,
+            ended_at: at,
+            exit_code: None,
+            output: Output::default(),
+            usage: None,
+            auth: None,
+            verify: None,
+            patch: None,
+            patch_since_pause: None,
+            outputs: Vec::new(),
+            session: None,
+            workspace_saved: false,
+            resumed_with: None,
+            versions: Versions::default(),
+            artifacts: Vec::new(),
+            kept_question: None,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(input: u64, cost: Option<f64>, turns: u64) -> Usage {
+        let model =
+            ModelUsage { model: "m".into(), input_tokens: input, cost_usd: cost, ..ModelUsage::default() };
+        Usage { models: vec![model], cost_usd: cost, turns, duration_ms: 0 }
+    }
+
+    #[test]
+    fn a_sessions_total_less_what_it_was_is_what_this_run_used() {
+        let (before, after) = (usage(200, Some(0.0016), 2), usage(500, Some(0.0032), 3));
+        let run = after.clone().since(&before);
+        assert_eq!((run.models[0].input_tokens, run.cost_usd), (300, Some(0.0016)));
+        assert_eq!(before.plus(&run).models, after.models);
+        let unused = usage(200, Some(0.0016), 0).since(&usage(200, Some(0.0016), 2));
+        assert_eq!((unused.models.len(), unused.cost_usd), (0, Some(0.0)));
+    }
+
+    #[test]
+    fn no_price_is_not_a_price_of_nothing() {
+        assert_eq!(usage(1, None, 1).plus(&usage(1, None, 1)).cost_usd, None);
+        assert_eq!(usage(1, None, 1).plus(&usage(1, Some(0.5), 1)).cost_usd, Some(0.5));
+        assert_eq!(usage(3, None, 1).plus(&usage(4, None, 1)).tokens(), 7);
+    }
+}
