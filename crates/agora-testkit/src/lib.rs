@@ -20,4 +20,5 @@ pub mod clock;
 pub mod contract;
 pub mod disk;
 pub mod ledger;
+pub mod model;
 pub mod part;
