@@ -101,7 +101,12 @@ impl Redactor {
 
     /// Starts to hide secrets in output that comes piece by piece.
     pub fn stream(&self) -> RedactingStream<'_> {
-        RedactingStream::new(self)
+        RedactingStream::new(Cow::Borrowed(self))
+    }
+
+    /// Starts the same, for a stream that outlives its maker. A redactor is cheap to clone for it.
+    pub fn into_stream(self) -> RedactingStream<'static> {
+        RedactingStream::new(Cow::Owned(self))
     }
 
     /// Finds every place that holds a secret, in order; places that touch or overlap are one.

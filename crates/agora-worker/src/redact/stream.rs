@@ -1,11 +1,13 @@
 //! Hides secrets in output that comes piece by piece, wherever the pieces were cut.
 
+use std::borrow::Cow;
+
 use super::{MARK, Redactor};
 
 /// Holds back as much as the longest form could still need, never more, and hands out the rest.
 #[derive(Debug)]
 pub struct RedactingStream<'a> {
-    redactor: &'a Redactor,
+    redactor: Cow<'a, Redactor>,
     held: Vec<u8>,
     /// How many bytes at the beginning of `held` are hidden behind a mark that is out already. `Some(0)`: what was hidden
     /// ended right before it, and what touches it needs no mark of its own.
@@ -13,7 +15,7 @@ pub struct RedactingStream<'a> {
 }
 
 impl<'a> RedactingStream<'a> {
-    pub(super) fn new(redactor: &'a Redactor) -> Self {
+    pub(super) fn new(redactor: Cow<'a, Redactor>) -> Self {
         Self { redactor, held: Vec::new(), covered: None }
     }
 

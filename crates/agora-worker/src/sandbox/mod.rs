@@ -5,4 +5,4 @@
 
 pub mod probe;
 #[cfg(target_os = "linux")]
-mod syscall;
+pub(crate) mod syscall;

@@ -2,18 +2,21 @@
 
 use std::ffi::{c_int, c_long, c_ulong};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rustix::io::Errno;
+use rustix::io::{Errno, FdFlags};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use rustix::thread::UnshareFlags;
 
 /// From the kernel's unified table: the same on every architecture.
 pub(super) const LANDLOCK_CREATE_RULESET: u32 = 444;
 const LANDLOCK_RESTRICT_SELF: u32 = 446;
+const CLOSE_RANGE: u32 = 436;
 /// `LANDLOCK_CREATE_RULESET_VERSION` of `linux/landlock.h`.
 const LANDLOCK_VERSION_FLAG: u32 = 1;
+/// `CLOSE_RANGE_CLOEXEC` of `linux/close_range.h`.
+const CLOSE_ON_EXEC_FLAG: u32 = 4;
 /// `PR_SET_SECCOMP` of `linux/prctl.h` and `SECCOMP_MODE_FILTER` of `linux/seccomp.h`.
 const SET_SECCOMP: c_int = 22;
 const SECCOMP_MODE_FILTER: c_ulong = 2;
@@ -122,6 +125,42 @@ pub(super) fn errno_of_a_wrong_landlock_call() -> Option<i32> {
     if answer == -1 { io::Error::last_os_error().raw_os_error() } else { None }
 }
 
+/// Takes over a descriptor that this process was started with.
+#[expect(unsafe_code, reason = "a descriptor known by its number only")]
+pub(crate) fn adopt(number: RawFd) -> io::Result<OwnedFd> {
+    if number <= 2 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: not -1, and only asked about: a number that nothing is open under gives an error.
+    // JUSTIFICATION: an `OwnedFd` of a closed descriptor must not come into being.
+    rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(number) })?;
+    // SAFETY: it is open, and whoever started this process passed it on for this; nothing else here owns it.
+    // JUSTIFICATION: the number is all that the command line can carry.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Keeps every descriptor but the three standard ones from being inherited by the next program.
+#[expect(unsafe_code, reason = "a raw system call")]
+pub(crate) fn inherit_only_standard_streams() -> io::Result<()> {
+    // SAFETY: the arguments are plain numbers, and the flag on a descriptor changes nothing for who uses it here.
+    // JUSTIFICATION: rustix has no close_range.
+    let answer = unsafe { syscall(c_long::from(CLOSE_RANGE), 3_u32, u32::MAX, CLOSE_ON_EXEC_FLAG) };
+    // The flag came with Linux 5.11.
+    if answer == 0 { Ok(()) } else { inherit_only_standard_streams_one_by_one() }
+}
+
+#[expect(unsafe_code, reason = "descriptors known by their number only")]
+fn inherit_only_standard_streams_one_by_one() -> io::Result<()> {
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let number = entry?.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok());
+        let Some(number) = number.filter(|number| *number > 2) else { continue };
+        // SAFETY: not -1, and a number that nothing is open under gives an error and no harm.
+        // JUSTIFICATION: descriptors that were inherited have no owner here to ask.
+        let _ = rustix::io::fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, FdFlags::CLOEXEC);
+    }
+    Ok(())
+}
+
 /// Runs `body` in a forked child and returns the code it ended with; `None` when a signal ended it.
 ///
 /// Only for a process with one thread: a lock that another thread held would stay locked in the child.
@@ -160,11 +199,13 @@ impl Drop for IdleChild {
 }
 
 /// Forks; the child runs `body` and leaves by `_exit`, so that nothing of the parent is flushed or dropped twice.
+///
+/// Only for a process with one thread, as `in_forked_child`.
 #[expect(unsafe_code, reason = "fork has no safe wrapper")]
-fn fork_into(body: impl FnOnce() -> u8) -> io::Result<Pid> {
+pub(crate) fn fork_into(body: impl FnOnce() -> u8) -> io::Result<Pid> {
     // SAFETY: the callers are single threaded, so the child has a whole and consistent copy of the process.
-    // JUSTIFICATION: a new PID namespace holds only children made after `unshare`, and starting the executable
-    // again instead would need one more hidden command.
+    // JUSTIFICATION: a new PID namespace holds only children made after `unshare`, and what a guard's child does
+    // before it becomes the program (its session, its groups) is nothing that a spawn can do.
     let answer = unsafe { fork() };
     if answer == 0 {
         let code = catch_unwind(AssertUnwindSafe(body)).unwrap_or(PANICKED);

@@ -1,7 +1,7 @@
-//! The one way to start another program.
+//! The short kind: a program that is asked one thing and must answer soon.
 //!
-//! So far only the short kind is here: a program that is asked one thing and must answer soon. It gets an empty
-//! environment, an own process group and a deadline, and nothing of that group is alive when the call returns.
+//! It gets an empty environment, an own process group and a deadline, and nothing of that group is alive when the
+//! call returns.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::family::Member;
 
 /// How long a reader may still take once the whole group is dead. Only a grandchild that left the group and kept
 /// the pipe open makes this run out; what was read by then is lost, and nobody waits for such a program.
@@ -79,8 +81,9 @@ fn hear_out(child: &mut Child, brief: &Brief) -> Result<Heard, HearError> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this module is the one place that starts a process")]
-fn start(brief: &Brief) -> io::Result<Child> {
-    Command::new(&brief.program)
+fn start(brief: &Brief) -> io::Result<Member> {
+    let mut command = Command::new(&brief.program);
+    command
         .args(&brief.arguments)
         .env_clear()
         .envs(brief.environment.iter().map(|(name, value)| (name, value)))
@@ -88,8 +91,8 @@ fn start(brief: &Brief) -> io::Result<Child> {
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
+        .stderr(Stdio::piped());
+    Member::start(&mut command)
 }
 
 /// Tells when the child has ended, without reaping it: its id, and so its group's, stays taken until the group

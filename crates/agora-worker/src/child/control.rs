@@ -1,0 +1,274 @@
+//! What the worker and a guard say to each other.
+//!
+//! The task is on the guard's command line. All else is frames of five bytes: a tag, and a number in the machine's
+//! own byte order, since both ends are one executable.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+
+use super::spec::{How, SoftSignal};
+
+/// What a guard is started for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Task {
+    /// The descriptor that the guard inherits.
+    pub(super) control: RawFd,
+    /// The groups to put the program into.
+    pub(super) groups: Vec<PathBuf>,
+    /// To be watched when there are no groups, or they cannot be entered.
+    pub(super) memory: Option<u64>,
+    pub(super) processes: Option<u32>,
+    pub(super) directory: PathBuf,
+    pub(super) program: OsString,
+    pub(super) arguments: Vec<OsString>,
+}
+
+impl Task {
+    /// Returns the command line that [`Task::parse`] reads.
+    pub(super) fn to_arguments(&self) -> Vec<OsString> {
+        let mut line: Vec<OsString> = vec!["--control".into(), self.control.to_string().into()];
+        let mut add = |name: &str, value: OsString| line.extend([name.into(), value]);
+        self.groups.iter().for_each(|group| add("--group", group.into()));
+        self.memory.iter().for_each(|bytes| add("--memory", bytes.to_string().into()));
+        self.processes.iter().for_each(|count| add("--processes", count.to_string().into()));
+        add("--directory", self.directory.clone().into());
+        add("--", self.program.clone());
+        line.extend_from_slice(&self.arguments);
+        line
+    }
+
+    /// Reads the command line of a guard; `None` when it is not one that [`Task::to_arguments`] makes.
+    pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Option<Self> {
+        let mut line = line.into_iter();
+        let (mut control, mut directory) = (None, None);
+        let (mut groups, mut memory, mut processes) = (Vec::new(), None, None);
+        let program = loop {
+            let (name, value) = (line.next()?, line.next()?);
+            match name.to_str()? {
+                "--control" => control = Some(number(&value)?),
+                "--group" => groups.push(value.into()),
+                "--memory" => memory = Some(number(&value)?),
+                "--processes" => processes = Some(number(&value)?),
+                "--directory" => directory = Some(value.into()),
+                "--" => break value,
+                _ => return None,
+            }
+        };
+        let arguments = line.collect();
+        Some(Self { control: control?, groups, memory, processes, directory: directory?, program, arguments })
+    }
+}
+
+fn number<T: std::str::FromStr>(text: &OsStr) -> Option<T> {
+    text.to_str()?.parse().ok()
+}
+
+/// What the worker wants from a guard. The end of the file means [`Order::Kill`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Soft(SoftSignal),
+    Kill,
+}
+
+/// What a guard tells the worker: [`Report::Started`], [`Report::Ended`] and [`Report::Swept`] in this order, or one of the
+/// others alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    /// The program runs under this id.
+    Started(i32),
+    NotStarted(Obstacle),
+    Ended(How),
+    /// Nothing is left to do. The groups are gone too.
+    Swept(Swept),
+}
+
+/// What kept a program from starting, with its error number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Obstacle {
+    Directory(i32),
+    Program(i32),
+    Guard(i32),
+}
+
+/// What was found while sweeping.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Swept {
+    pub(super) out_of_memory: bool,
+    pub(super) too_many_processes: bool,
+    pub(super) leftovers: bool,
+}
+
+/// What a program in the making tells its guard, before it is the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hitch {
+    /// It goes on without the groups.
+    NotGrouped,
+    Fatal(Obstacle),
+}
+
+/// Something that fits into one frame.
+pub(super) trait Frame: Sized {
+    fn pack(self) -> (u8, i32);
+    fn unpack(tag: u8, number: i32) -> Option<Self>;
+
+    fn write(self, to: &mut impl Write) -> io::Result<()> {
+        let (tag, number) = self.pack();
+        let [a, b, c, d] = number.to_ne_bytes();
+        to.write_all(&[tag, a, b, c, d])
+    }
+
+    /// Returns `None` at the end of the file, also when it comes in the middle of a frame: the writer was killed.
+    fn read(from: &mut impl Read) -> io::Result<Option<Self>> {
+        let mut bytes = [0; 5];
+        match from.read_exact(&mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            read => read?,
+        }
+        let [tag, a, b, c, d] = bytes;
+        let frame = Self::unpack(tag, i32::from_ne_bytes([a, b, c, d]));
+        frame.map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+}
+
+impl Frame for Order {
+    fn pack(self) -> (u8, i32) {
+        match self {
+            Self::Soft(SoftSignal::Terminate) => (1, 0),
+            Self::Soft(SoftSignal::Interrupt) => (2, 0),
+            Self::Kill => (3, 0),
+        }
+    }
+
+    fn unpack(tag: u8, _: i32) -> Option<Self> {
+        match tag {
+            1 => Some(Self::Soft(SoftSignal::Terminate)),
+            2 => Some(Self::Soft(SoftSignal::Interrupt)),
+            3 => Some(Self::Kill),
+            _ => None,
+        }
+    }
+}
+
+impl Frame for Report {
+    fn pack(self) -> (u8, i32) {
+        match self {
+            Self::Started(id) => (1, id),
+            Self::NotStarted(obstacle) => obstacle.pack(),
+            Self::Ended(How::Exited(code)) => (2, code),
+            Self::Ended(How::Killed(signal)) => (3, signal),
+            Self::Swept(Swept { out_of_memory, too_many_processes, leftovers }) => {
+                (4, i32::from(out_of_memory) | i32::from(too_many_processes) << 1 | i32::from(leftovers) << 2)
+            }
+        }
+    }
+
+    fn unpack(tag: u8, number: i32) -> Option<Self> {
+        match tag {
+            1 => Some(Self::Started(number)),
+            2 => Some(Self::Ended(How::Exited(number))),
+            3 => Some(Self::Ended(How::Killed(number))),
+            4 => Some(Self::Swept(Swept {
+                out_of_memory: number & 1 != 0,
+                too_many_processes: number & 2 != 0,
+                leftovers: number & 4 != 0,
+            })),
+            _ => Obstacle::unpack(tag, number).map(Self::NotStarted),
+        }
+    }
+}
+
+impl Frame for Obstacle {
+    fn pack(self) -> (u8, i32) {
+        match self {
+            Self::Directory(errno) => (10, errno),
+            Self::Program(errno) => (11, errno),
+            Self::Guard(errno) => (12, errno),
+        }
+    }
+
+    fn unpack(tag: u8, number: i32) -> Option<Self> {
+        match tag {
+            10 => Some(Self::Directory(number)),
+            11 => Some(Self::Program(number)),
+            12 => Some(Self::Guard(number)),
+            _ => None,
+        }
+    }
+}
+
+impl Frame for Hitch {
+    fn pack(self) -> (u8, i32) {
+        match self {
+            Self::NotGrouped => (1, 0),
+            Self::Fatal(obstacle) => obstacle.pack(),
+        }
+    }
+
+    fn unpack(tag: u8, number: i32) -> Option<Self> {
+        match tag {
+            1 => Some(Self::NotGrouped),
+            _ => Obstacle::unpack(tag, number).map(Self::Fatal),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_frame_that_is_understood_comes_back_as_it_was_meant(tag: u8, number: i32) {
+            fn check<T: Frame + Copy + PartialEq + std::fmt::Debug>(tag: u8, number: i32) {
+                let Some(meant) = T::unpack(tag, number) else { return };
+                let mut line = Vec::new();
+                meant.write(&mut line).unwrap();
+                assert_eq!(T::read(&mut line.as_slice()).unwrap(), Some(meant));
+                assert_eq!(T::read(&mut &line[..4]).unwrap(), None);
+            }
+            check::<Order>(tag, number);
+            check::<Report>(tag, number);
+            check::<Hitch>(tag, number);
+        }
+
+        #[test]
+        fn a_task_survives_the_command_line(
+            groups in prop::collection::vec("[-/a-z]{0,8}", 0..3),
+            memory: Option<u64>,
+            processes: Option<u32>,
+            words in prop::collection::vec("[-/a-z \n]{0,8}", 2..6),
+        ) {
+            let task = Task {
+                control: 3,
+                groups: groups.into_iter().map(PathBuf::from).collect(),
+                memory,
+                processes,
+                directory: words[0].clone().into(),
+                program: words[1].clone().into(),
+                arguments: words[2..].iter().map(OsString::from).collect(),
+            };
+            prop_assert_eq!(Task::parse(task.to_arguments()), Some(task));
+        }
+    }
+
+    #[test]
+    fn an_unknown_tag_is_not_a_report() {
+        assert_eq!(
+            Report::read(&mut [99, 0, 0, 0, 0].as_slice()).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
+    }
+
+    #[test]
+    fn half_a_command_line_is_refused() {
+        for line in
+            [&["--control", "3"][..], &["--control", "x", "--", "true"], &["--", "true"], &["--what", "1"]]
+        {
+            assert_eq!(Task::parse(line.iter().map(OsString::from)), None, "{line:?}");
+        }
+    }
+}

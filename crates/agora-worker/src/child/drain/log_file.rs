@@ -1,0 +1,88 @@
+//! Output in a file.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use super::Sink;
+
+/// Writes the first bytes to a file and counts the rest. A disk that is full does not disturb the child.
+#[derive(Debug)]
+pub struct LogFile {
+    file: File,
+    room: u64,
+    written: u64,
+    left_out: u64,
+    error: Option<io::Error>,
+}
+
+impl LogFile {
+    pub fn new(file: File, cap: u64) -> Self {
+        Self { file, room: cap, written: 0, left_out: 0, error: None }
+    }
+
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Returns how many bytes are not in the file, for whichever reason.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Returns the error that ended the writing.
+    pub fn error(&self) -> Option<&io::Error> {
+        self.error.as_ref()
+    }
+
+    /// Writes what it can of these bytes, and remembers why it is not all.
+    fn write(&mut self, bytes: &[u8]) -> usize {
+        let mut rest = bytes;
+        while !rest.is_empty() && self.error.is_none() {
+            match self.file.write(rest) {
+                Ok(0) => self.error = Some(io::ErrorKind::WriteZero.into()),
+                Ok(written) => rest = &rest[written..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => self.error = Some(error),
+            }
+        }
+        bytes.len() - rest.len()
+    }
+}
+
+impl Sink for LogFile {
+    fn take(&mut self, bytes: &[u8]) {
+        let fits = usize::try_from(self.room).unwrap_or(usize::MAX).min(bytes.len());
+        let written = self.write(&bytes[..fits]);
+        self.room -= written as u64;
+        self.written += written as u64;
+        self.left_out += (bytes.len() - written) as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_has_the_beginning_and_the_rest_is_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut log = LogFile::new(File::create(&path).unwrap(), 5);
+        for piece in ["abc", "defg", "h"] {
+            log.take(piece.as_bytes());
+        }
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "abcde");
+        assert_eq!((log.written(), log.left_out(), log.error().is_none()), (5, 3, true));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_full_disk_is_remembered() {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut log = LogFile::new(full, 100);
+        log.take(b"abc");
+        log.take(b"def");
+        assert_eq!((log.written(), log.left_out()), (0, 6));
+        assert_eq!(log.error().unwrap().kind(), io::ErrorKind::StorageFull);
+    }
+}

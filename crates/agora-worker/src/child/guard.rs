@@ -1,0 +1,263 @@
+//! The process between the worker and a program: it starts the program, and lets nothing of it survive.
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    DumpableBehavior, Pid, Signal, WaitOptions, getpid, kill_process_group, set_child_subreaper,
+    set_dumpable_behavior, setsid, wait,
+};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use super::control::{Frame, Obstacle, Order, Report, Swept, Task};
+use super::deadline::Deadline;
+use super::group::Group;
+use super::launch::{Grouped, launch};
+use super::spec::SoftSignal;
+use super::tree;
+use crate::sandbox::syscall::{adopt, inherit_only_standard_streams};
+
+/// The code for a command line that no keeper wrote.
+const USAGE: u8 = 2;
+/// How often limits are looked at that the kernel does not keep. A tree of a hundred processes is read in a millisecond.
+const TICK: Duration = Duration::from_millis(200);
+/// How long a sweep may take. Everything was sent SIGKILL; only what hangs in the kernel, or is not ours to kill, stays.
+const SWEEP: Duration = Duration::from_secs(5);
+/// How long to wait for a death that is on its way before looking again.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Runs as a guard: the whole life of `agora-worker guard`, whose arguments these are.
+pub fn guard(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let Some(task) = Task::parse(arguments) else { return ExitCode::from(USAGE) };
+    let Ok(control) = adopt(task.control) else { return ExitCode::from(USAGE) };
+    let mut control = UnixStream::from(control);
+    let group = Group { dirs: task.groups.clone() };
+    let report = match prepare().and_then(|deaths| Ok((deaths, launch(&task, &group)?))) {
+        Ok((deaths, launched)) => {
+            let watched = Watched::new(&task, &group, launched.grouped);
+            let agent = launched.agent;
+            Guard { control: &mut control, deaths, agent: Some(agent), group, watched }.keep(agent)
+        }
+        Err(obstacle) => {
+            group.remove();
+            Report::NotStarted(obstacle)
+        }
+    };
+    // A worker that is gone does not mind.
+    let _ = report.write(&mut control);
+    ExitCode::SUCCESS
+}
+
+/// Makes this process fit to be a guard, and returns where the death of a child is told.
+fn prepare() -> Result<UnixStream, Obstacle> {
+    let prepare = || {
+        inherit_only_standard_streams()?;
+        // A guard is not to be ended by a terminal, nor by whoever ends all processes politely: it would end last, and does.
+        // Handlers, not ignoring, which the program would inherit.
+        for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
+            signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+        }
+        setsid()?;
+        set_child_subreaper(Some(getpid()))?;
+        let (deaths, bell) = UnixStream::pair()?;
+        deaths.set_nonblocking(true)?;
+        signal_hook::low_level::pipe::register(SIGCHLD, bell)?;
+        Ok(deaths)
+    };
+    prepare()
+        .map_err(|error: io::Error| Obstacle::Guard(error.raw_os_error().unwrap_or(Errno::IO.raw_os_error())))
+}
+
+/// The limits that the guard has to look at itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Watched {
+    Nothing,
+    /// What a group of version 1 does at its limit: it kills one process, and the rest goes on without it.
+    Group,
+    Tree {
+        memory: Option<u64>,
+        processes: Option<u32>,
+    },
+}
+
+impl Watched {
+    fn new(task: &Task, group: &Group, grouped: Grouped) -> Self {
+        match (grouped, task) {
+            (Grouped::Yes, _) if group.needs_watching() => Self::Group,
+            (Grouped::Yes, _) | (_, Task { memory: None, processes: None, .. }) => Self::Nothing,
+            (Grouped::No, Task { memory, processes, .. }) => {
+                Self::Tree { memory: *memory, processes: *processes }
+            }
+        }
+    }
+}
+
+struct Guard<'a> {
+    control: &'a mut UnixStream,
+    deaths: UnixStream,
+    /// `None` once it was waited for: from then on its id may be somebody else's.
+    agent: Option<Pid>,
+    group: Group,
+    watched: Watched,
+}
+
+/// What waiting for children came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reaped {
+    /// And there are no more children.
+    Everyone,
+    Somebody,
+    Nobody,
+}
+
+impl Guard<'_> {
+    /// Stays until the program has ended, or shall end, and returns when everything is gone.
+    fn keep(mut self, agent: Pid) -> Report {
+        let _ = Report::Started(agent.as_raw_nonzero().get()).write(self.control);
+        let_go_of_streams();
+        // From here on, nobody but root opens its descriptors or reads its memory. Not earlier: what becomes the program may have
+        // to write files about itself, which would be root's too.
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+        let mut found = self.watch();
+        found.leftovers = !self.sweep();
+        found.out_of_memory |= self.group.was_out_of_memory();
+        found.too_many_processes |= self.group.was_full();
+        self.group.remove();
+        Report::Swept(found)
+    }
+
+    /// Watches until there is a reason to sweep.
+    fn watch(&mut self) -> Swept {
+        let tick = (self.watched != Watched::Nothing).then_some(TICK);
+        let mut next_look = Deadline::after_if_any(tick);
+        loop {
+            let ordered = self.news_within(next_look.left());
+            self.reap();
+            if self.agent.is_none() || (ordered && !self.obey()) {
+                return Swept::default();
+            }
+            if next_look.passed() {
+                next_look = Deadline::after_if_any(tick);
+                if let Some(found) = self.passed_limit() {
+                    return found;
+                }
+            }
+        }
+    }
+
+    /// Waits for the death of a child or a word from the worker, and tells whether there is a word.
+    fn news_within(&mut self, time: Option<Duration>) -> bool {
+        let timeout = time.and_then(|time| Timespec::try_from(time).ok());
+        let mut news = [PollFd::new(&*self.control, PollFlags::IN), PollFd::new(&self.deaths, PollFlags::IN)];
+        // An interruption is a signal, and the only one that matters rings the bell as well.
+        let _ = poll(&mut news, timeout.as_ref());
+        let [ordered, died] = news.map(|one| !one.revents().is_empty());
+        if died {
+            let mut bells = [0; 64];
+            while self.deaths.read(&mut bells).is_ok_and(|read| read == bells.len()) {}
+        }
+        ordered
+    }
+
+    /// Waits for all children that are dead, also for orphans, and tells the worker of the program's end.
+    fn reap(&mut self) -> Reaped {
+        let mut reaped = Reaped::Nobody;
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((id, status))) => {
+                    reaped = Reaped::Somebody;
+                    if self.agent == Some(id)
+                        && let Some(how) = tree::how(status)
+                    {
+                        self.agent = None;
+                        let _ = Report::Ended(how).write(self.control);
+                    }
+                }
+                Ok(None) => return reaped,
+                Err(_) => return Reaped::Everyone,
+            }
+        }
+    }
+
+    /// Does what the worker wants, and tells whether the program may go on. It may not when the worker is gone.
+    fn obey(&mut self) -> bool {
+        let Ok(Some(Order::Soft(signal))) = Order::read(self.control) else { return false };
+        let signal = match signal {
+            SoftSignal::Terminate => Signal::TERM,
+            SoftSignal::Interrupt => Signal::INT,
+        };
+        if let Some(agent) = self.agent {
+            let _ = kill_process_group(agent, signal);
+            // A program that was stopped could not act on it.
+            let _ = kill_process_group(agent, Signal::CONT);
+        }
+        true
+    }
+
+    fn passed_limit(&self) -> Option<Swept> {
+        let (out_of_memory, too_many_processes) = match self.watched {
+            Watched::Nothing => (false, false),
+            Watched::Group => (self.group.was_out_of_memory(), false),
+            Watched::Tree { memory, processes } => {
+                let (usage, tree) = tree::usage();
+                (
+                    memory.is_some_and(|limit| usage.more_memory_than(limit, &tree)),
+                    processes.is_some_and(|limit| usage.processes > u64::from(limit)),
+                )
+            }
+        };
+        let passed = out_of_memory || too_many_processes;
+        passed.then(|| Swept { out_of_memory, too_many_processes, ..Swept::default() })
+    }
+
+    /// Kills until nobody is left, and tells whether that is so.
+    fn sweep(&mut self) -> bool {
+        let deadline = Deadline::after(SWEEP);
+        while self.reap() != Reaped::Everyone {
+            self.group.kill();
+            if self.chase() == Reaped::Everyone {
+                return true;
+            }
+            tree::kill_below(&|_| false);
+            if deadline.passed() {
+                return false;
+            }
+            self.news_within(Some(PAUSE));
+        }
+        true
+    }
+
+    /// Kills children as fast as they come: one that starts its successor and ends must be met before it has done so.
+    fn chase(&mut self) -> Reaped {
+        let deadline = Deadline::after(SWEEP / 10);
+        let mut met = Vec::new();
+        loop {
+            let children = tree::children();
+            children.iter().for_each(|child| tree::kill_child(*child));
+            let reaped = self.reap();
+            if reaped == Reaped::Everyone
+                || (reaped == Reaped::Nobody && met == children)
+                || deadline.passed()
+            {
+                return reaped;
+            }
+            met = children;
+        }
+    }
+}
+
+/// Closes the program's streams on this side, so that they end when the program closes them.
+fn let_go_of_streams() {
+    // Not `/dev/null`: an empty container has none.
+    if let Ok((end, _)) = UnixStream::pair() {
+        let _ = dup2_stdin(&end).and_then(|()| dup2_stdout(&end)).and_then(|()| dup2_stderr(&end));
+    }
+}

@@ -1,0 +1,186 @@
+//! The worker's hold on a guard: whatever happens, when it is let go nothing of the child is left.
+
+use std::io;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+use super::control::{Frame, Order, Report, Swept};
+use super::deadline::Deadline;
+use super::family::{Member, sweep_orphans};
+use super::group::Group;
+use super::spec::{How, Why};
+
+/// How long a guard may take from SIGKILL for all, or from the program's end, to its last report. Longer than its own limit
+/// for a sweep: one that takes this long was stopped, and the worker does its work.
+pub(super) const SWEEPING: Duration = Duration::from_secs(8);
+
+/// How long a program can stop its guard, or hide its death, before that is seen.
+const UNSEEN_AT_MOST: Duration = Duration::from_secs(1);
+
+/// What a waiting worker hears of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    Report(Report),
+    Stop(Why),
+    /// The guard closed its end: it has ended or was killed.
+    Gone,
+    /// Nothing, until the deadline.
+    Late,
+}
+
+/// A guard and what belongs to it.
+#[derive(Debug)]
+pub(super) struct Hold {
+    guard: Member,
+    control: UnixStream,
+    group: Group,
+    events: Receiver<Event>,
+    pub(super) sender: Sender<Event>,
+    ear: Option<JoinHandle<()>>,
+    agent: Option<Pid>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    Swept(Swept),
+    Gone,
+    Released,
+}
+
+/// What is known when a hold was let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Released {
+    pub(super) swept: Swept,
+    /// Known when the worker had to sweep itself and met the program.
+    pub(super) how: Option<How>,
+}
+
+impl Hold {
+    /// Starts a guard; `theirs` is its end of the control socket, whose number is in the command.
+    pub(super) fn start(
+        command: &mut Command,
+        ours: UnixStream,
+        theirs: UnixStream,
+        group: Group,
+    ) -> io::Result<Self> {
+        let mut ear = ours.try_clone()?;
+        let guard = match Member::start_with(command, theirs.into()) {
+            Ok(guard) => guard,
+            Err(error) => {
+                group.remove();
+                return Err(error);
+            }
+        };
+        let (sender, events) = mpsc::channel();
+        let mut hold =
+            Self { guard, control: ours, group, events, sender, ear: None, agent: None, state: State::Open };
+        let sender = hold.sender.clone();
+        let listen = move || {
+            while let Ok(Some(report)) = Report::read(&mut ear) {
+                let _ = sender.send(Event::Report(report));
+            }
+            let _ = sender.send(Event::Gone);
+        };
+        hold.ear = Some(thread::Builder::new().name("child-control".into()).spawn(listen)?);
+        Ok(hold)
+    }
+
+    /// Returns the guard, for its streams.
+    pub(super) fn guard(&mut self) -> &mut Member {
+        &mut self.guard
+    }
+
+    /// Sends an order. When it cannot be sent the guard is gone, which is an event of its own.
+    pub(super) fn order(&mut self, order: Order) {
+        let _ = order.write(&mut self.control);
+    }
+
+    /// Waits for what happens next.
+    pub(super) fn next(&mut self, deadline: Deadline) -> Event {
+        let event = loop {
+            let left = deadline.left().unwrap_or(Duration::MAX);
+            match self.events.recv_timeout(left.min(UNSEEN_AT_MOST)) {
+                Ok(event) => break event,
+                // This end has a sender as well, so the channel does not close: time is up.
+                Err(_) if left <= UNSEEN_AT_MOST => break Event::Late,
+                Err(_) if self.guard_is_dead() => break Event::Gone,
+                Err(_) => {}
+            }
+        };
+        match event {
+            Event::Report(Report::Started(id)) => self.agent = Pid::from_raw(id.max(0)),
+            Event::Report(Report::Swept(swept)) => self.state = State::Swept(swept),
+            Event::Report(Report::NotStarted(_)) => self.state = State::Swept(Swept::default()),
+            Event::Gone if self.state == State::Open => self.state = State::Gone,
+            Event::Report(_) | Event::Stop(_) | Event::Gone | Event::Late => {}
+        }
+        event
+    }
+
+    /// Looks whether the guard is dead, and lets it go on when it was stopped.
+    ///
+    /// A program that may send it signals can do both, and one that can open its descriptors can keep its end of the socket
+    /// open.
+    fn guard_is_dead(&self) -> bool {
+        let Some(id) = i32::try_from(self.guard.id()).ok().and_then(Pid::from_raw) else { return false };
+        // Left for `release` to wait for.
+        let look =
+            WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        match waitid(WaitId::Pid(id), look) {
+            Ok(Some(status)) if status.stopped() => kill_process(id, Signal::CONT).is_err(),
+            Ok(Some(_)) => true,
+            Ok(None) | Err(_) => false,
+        }
+    }
+
+    /// Lets go: ends the guard, and does its work if it did not do it.
+    pub(super) fn release(&mut self) -> Released {
+        let state = std::mem::replace(&mut self.state, State::Released);
+        // A guard that has reported is done, and one that has not does not answer any more.
+        let _ = self.guard.kill();
+        let _ = self.guard.wait();
+        let _ = self.control.shutdown(Shutdown::Both);
+        if let Some(ear) = self.ear.take() {
+            let _ = ear.join();
+        }
+        match state {
+            State::Swept(swept) => Released { swept, how: None },
+            State::Open | State::Gone | State::Released => self.sweep_instead(),
+        }
+    }
+
+    /// Now that the guard is dead, all that was below it is below the worker.
+    fn sweep_instead(&self) -> Released {
+        self.group.kill();
+        let orphans = sweep_orphans(self.agent);
+        let swept = Swept {
+            out_of_memory: self.group.was_out_of_memory(),
+            too_many_processes: self.group.was_full(),
+            leftovers: orphans.leftovers,
+        };
+        Released { swept, how: orphans.how }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.state == State::Open {
+            self.order(Order::Kill);
+            let deadline = Deadline::after(SWEEPING);
+            while self.state == State::Open && self.next(deadline) != Event::Late {}
+        }
+        if self.state != State::Released {
+            self.release();
+        }
+        // The guard has done it, unless it was killed.
+        self.group.remove();
+    }
+}

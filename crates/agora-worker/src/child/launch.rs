@@ -1,0 +1,93 @@
+//! From a guard to the program: the steps between fork and exec.
+
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::{
+    Pid, Signal, WaitOptions, chdir, getpid, getppid, set_parent_process_death_signal, setsid, waitpid,
+};
+
+use super::control::{Frame, Hitch, Obstacle, Task};
+use super::group::Group;
+use crate::sandbox::syscall::fork_into;
+
+/// The code of a child that did not become the program, as a shell would end. Nobody sees it but the guard.
+const NOT_STARTED: u8 = 127;
+
+/// A program that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Launched {
+    pub(super) agent: Pid,
+    pub(super) grouped: Grouped,
+}
+
+/// Whether the limits are in the hands of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grouped {
+    Yes,
+    No,
+}
+
+/// Starts the program, and returns when it is running. Only for a process with one thread.
+pub(super) fn launch(task: &Task, group: &Group) -> Result<Launched, Obstacle> {
+    let unprepared = |error: io::Error| Obstacle::Guard(number_of(&error));
+    let (hitches, mouth) = io::pipe().map_err(unprepared)?;
+    let guard = getpid();
+    let agent = fork_into(move || {
+        let mut mouth = mouth;
+        let obstacle = turn_into_program(task, group, guard, &mut mouth);
+        let _ = Hitch::Fatal(obstacle).write(&mut mouth);
+        NOT_STARTED
+    })
+    .map_err(unprepared)?;
+    let heard = hear_hitches(hitches);
+    if heard.is_err() {
+        let _ = waitpid(Some(agent), WaitOptions::empty());
+    }
+    let grouped = if group.dirs.is_empty() { Grouped::No } else { heard? };
+    heard.map(|_| Launched { agent, grouped })
+}
+
+/// Listens until the pipe ends, which is when the child has become the program.
+fn hear_hitches(mut hitches: PipeReader) -> Result<Grouped, Obstacle> {
+    let mut grouped = Grouped::Yes;
+    loop {
+        match Hitch::read(&mut hitches) {
+            Ok(None) => return Ok(grouped),
+            Ok(Some(Hitch::NotGrouped)) => grouped = Grouped::No,
+            Ok(Some(Hitch::Fatal(obstacle))) => return Err(obstacle),
+            Err(error) => return Err(Obstacle::Guard(number_of(&error))),
+        }
+    }
+}
+
+/// Returns only when it failed.
+fn turn_into_program(task: &Task, group: &Group, guard: Pid, mouth: &mut PipeWriter) -> Obstacle {
+    // Should the guard be killed, at least the program itself goes at once; the worker sweeps up the rest.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    if getppid() != Some(guard) {
+        return Obstacle::Guard(rustix::io::Errno::SRCH.raw_os_error());
+    }
+    if !group.enter() {
+        let _ = Hitch::NotGrouped.write(mouth);
+    }
+    if let Err(error) = setsid() {
+        return Obstacle::Guard(error.raw_os_error());
+    }
+    match chdir(&task.directory) {
+        Ok(()) => Obstacle::Program(number_of(&exec(task))),
+        Err(error) => Obstacle::Directory(error.raw_os_error()),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this module is the one place that starts a process")]
+fn exec(task: &Task) -> io::Error {
+    Command::new(Path::new(&task.program)).args(&task.arguments).exec()
+}
+
+/// Errors that did not come from the system, such as a zero byte in a name, are invalid arguments.
+fn number_of(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(rustix::io::Errno::INVAL.raw_os_error())
+}

@@ -1,0 +1,163 @@
+//! Starts children.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::process::{getpid, set_child_subreaper};
+
+use super::control::{Obstacle, Report, Task};
+use super::deadline::{Deadline, Since};
+use super::drain::Sink;
+use super::flow::Flows;
+use super::group::{Group, Places};
+use super::hold::{Event, Hold};
+use super::spec::{Input, Limits, Spec, StartError};
+use super::wait::Running;
+use crate::sandbox::probe::Cgroup;
+
+/// How long the way from spawn to exec may take. Milliseconds, unless the program lies on a file system that hangs.
+const STARTING: Duration = Duration::from_secs(30);
+/// How much of a label goes into the name of a group: a name may have 255 bytes.
+const LONGEST_LABEL: usize = 64;
+
+/// Starts children and keeps them.
+///
+/// Only for a process that starts its children nowhere else: should a guard be killed, every child that is not known here is
+/// taken for what that guard left behind.
+#[derive(Debug)]
+pub struct Keeper {
+    guard: PathBuf,
+    label: String,
+    places: OnceLock<Places>,
+    started: AtomicU64,
+}
+
+impl Keeper {
+    /// `guard` is the executable whose `guard` command is [`guard`](super::guard()); for a worker, its own. The label is in the
+    /// name of every control group: with the dispatch's id, groups that outlive a machine's mishap can be told apart.
+    pub fn new(guard: PathBuf, label: &str) -> Self {
+        // For the day that a guard is killed. Every kernel that Rust supports can do it.
+        let _ = set_child_subreaper(Some(getpid()));
+        let safe = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+        let label = label.chars().take(LONGEST_LABEL).map(safe).collect();
+        Self { guard, label, places: OnceLock::new(), started: AtomicU64::new(0) }
+    }
+
+    /// Uses groups at a place that is known, or none; otherwise one is looked for when a limit asks for it first.
+    #[must_use]
+    pub fn with_groups(mut self, cgroup: Cgroup) -> Self {
+        self.places = OnceLock::from(Places::with(cgroup));
+        self
+    }
+
+    /// Starts a child. Its output goes to the sinks, on threads of their own.
+    pub fn start(
+        &self,
+        spec: Spec,
+        stdout: Box<dyn Sink>,
+        stderr: Box<dyn Sink>,
+    ) -> Result<Running, StartError> {
+        let unprepared = |source| StartError::Guard { program: spec.program.clone(), source };
+        let mut hold = self.start_guard(&spec).map_err(|source| match source.kind() {
+            // The guard's own arguments are short.
+            io::ErrorKind::ArgumentListTooLong => {
+                StartError::Program { program: spec.program.clone(), source }
+            }
+            _ => unprepared(source),
+        })?;
+        match hold.next(Deadline::after(STARTING)) {
+            Event::Report(Report::Started(_)) => {}
+            Event::Report(Report::NotStarted(obstacle)) => return Err(not_started(&spec, obstacle)),
+            Event::Late => return Err(unprepared(io::ErrorKind::TimedOut.into())),
+            Event::Report(_) | Event::Stop(_) | Event::Gone => {
+                return Err(unprepared(io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+        let since = Since::now();
+        let (limits, soft, grace) = (spec.limits, spec.soft, spec.grace);
+        let flows = start_flows(&mut hold, spec.stdin, stdout, stderr)
+            .map_err(|source| StartError::Guard { program: spec.program, source })?;
+        Ok(Running::new(hold, flows, since, limits.time, soft, grace))
+    }
+
+    fn start_guard(&self, spec: &Spec) -> io::Result<Hold> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let group = self.group(&spec.limits).unwrap_or_default();
+        let task = Task {
+            control: theirs.as_raw_fd(),
+            groups: group.dirs.clone(),
+            memory: spec.limits.memory_bytes,
+            processes: spec.limits.processes,
+            directory: spec.directory.clone(),
+            program: spec.program.clone().into(),
+            arguments: spec.arguments.clone(),
+        };
+        Hold::start(&mut self.command(spec, &task), ours, theirs, group)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this module is the one place that starts a process")]
+    fn command(&self, spec: &Spec, task: &Task) -> Command {
+        let mut command = Command::new(&self.guard);
+        command
+            .arg("guard")
+            .args(task.to_arguments())
+            .env_clear()
+            .envs(spec.environment.iter().map(|(name, value)| (name, value)))
+            // So that a guard keeps no directory busy.
+            .current_dir("/")
+            .stdin(if spec.stdin == Input::Closed { Stdio::null() } else { Stdio::piped() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// A group costs some milliseconds, so there is one only for a limit.
+    fn group(&self, limits: &Limits) -> Option<Group> {
+        let Limits { memory_bytes, processes, time: _ } = limits;
+        if memory_bytes.is_none() && processes.is_none() {
+            return None;
+        }
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        let name = format!("agora-{}-{}-{number}", self.label, std::process::id());
+        self.places.get_or_init(Places::find).make(&name, limits)
+    }
+}
+
+fn start_flows(
+    hold: &mut Hold,
+    input: Input,
+    stdout: Box<dyn Sink>,
+    stderr: Box<dyn Sink>,
+) -> io::Result<Flows> {
+    let mut flows = Flows::new()?;
+    let guard = hold.guard();
+    if let Some(stream) = guard.stdout.take() {
+        flows.drain_stdout(stream, stdout)?;
+    }
+    if let Some(stream) = guard.stderr.take() {
+        flows.drain_stderr(stream, stderr)?;
+    }
+    match (guard.stdin.take(), input) {
+        (Some(stream), Input::Bytes(bytes)) => flows.feed(stream, bytes)?,
+        (_, Input::Closed) | (None, Input::Bytes(_)) => {}
+    }
+    Ok(flows)
+}
+
+fn not_started(spec: &Spec, obstacle: Obstacle) -> StartError {
+    let program = spec.program.clone();
+    let source = io::Error::from_raw_os_error;
+    match obstacle {
+        Obstacle::Program(errno) => StartError::Program { program, source: source(errno) },
+        Obstacle::Directory(errno) => {
+            StartError::Directory { directory: spec.directory.clone(), source: source(errno) }
+        }
+        Obstacle::Guard(errno) => StartError::Guard { program, source: source(errno) },
+    }
+}
