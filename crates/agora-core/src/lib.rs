@@ -29,6 +29,7 @@ pub mod hash;
 pub mod id;
 pub mod limits;
 pub mod name;
+pub mod overlay;
 pub mod path;
 pub mod provider;
 pub mod question;

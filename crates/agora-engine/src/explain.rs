@@ -1,7 +1,9 @@
-//! What a subagent resolves to, and the prompts that it makes.
+//! What a subagent resolves to, what is laid over its workspace, and the prompts that it makes.
+
+mod overlay;
 
 use agora_core::Name;
-use agora_core::bundle::{BundleKind, Capability, Subagent};
+use agora_core::bundle::{BundleKind, Capability, EnvBundle, Subagent, VariableName};
 use agora_core::event::ResolvedBundle;
 use agora_core::provider::registry::Version;
 use agora_core::reference::BundleRef;
@@ -11,6 +13,11 @@ use serde_json::{Map, Value, json};
 
 use crate::agora::{Agora, Found};
 use crate::error::Error;
+use overlay::HelperSkill;
+pub use overlay::{ExplainedOverlay, LaidFrom};
+
+/// The switch by which an env bundle leaves the helper's skill out.
+const NO_HELPER: &str = "AGORA_DISABLE_NEEDS_INPUT_HELPER";
 
 /// What a dispatch of a subagent would be made of.
 #[derive(Clone, Debug, Serialize)]
@@ -19,6 +26,7 @@ pub struct Explanation {
     pub subagent: ResolvedBundle,
     /// In the order in which they are laid over the workspace; later wins.
     pub capabilities: Vec<ExplainedCapability>,
+    pub overlay: ExplainedOverlay,
     /// The bundle that is used when none is named: `default`, if there is one.
     pub env: Option<ResolvedBundle>,
     pub runtime: String,
@@ -58,22 +66,20 @@ impl Agora {
         let Found { name, version, body: subagent } = self.get::<Subagent>(reference).await?;
         let mut capabilities = Vec::new();
         for reference in &subagent.capabilities {
-            let found = self.get::<Capability>(reference).await?;
-            capabilities.push(ExplainedCapability {
-                reference: reference.clone(),
-                files: found.body.files().len(),
-                bytes: found.body.total_bytes(),
-                resolved: resolved(found.name, found.version),
-            });
+            capabilities.push(self.get::<Capability>(reference).await?);
         }
+        let env = self.default_env().await?;
+        let helper = env.as_ref().map_or(HelperSkill::Installed, |env| helper_skill(&env.body));
+        let overlay = self.explain_overlay(&subagent.runtime, helper, &capabilities).await?;
         let derived = subagent.prompt_template.as_ref().map(Template::derived_inputs);
         let inputs_derived = subagent.inputs.is_none() && derived.is_some();
         let inputs = subagent.inputs.clone().or(derived);
         let input = input.unwrap_or_else(|| placeholders(inputs.as_ref()));
         Ok(Explanation {
             subagent: resolved(name, version),
-            capabilities,
-            env: self.default_env().await?,
+            capabilities: subagent.capabilities.iter().cloned().zip(capabilities).map(capability).collect(),
+            overlay,
+            env: env.map(|env| resolved(env.name, env.version)),
             runtime: subagent.runtime.as_str().to_owned(),
             model: subagent.model.clone().map(String::from),
             inputs,
@@ -83,12 +89,26 @@ impl Agora {
         })
     }
 
-    async fn default_env(&self) -> Result<Option<ResolvedBundle>, Error> {
+    async fn default_env(&self) -> Result<Option<Found<EnvBundle>>, Error> {
         let names = self.list(BundleKind::Env).await?;
-        Ok(names
-            .into_iter()
-            .find(|(name, _)| name.as_str() == "default")
-            .map(|(name, version)| resolved(name, version)))
+        match names.into_iter().find(|(name, _)| name.as_str() == "default") {
+            Some((name, _)) => self.get(&name.into()).await.map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+fn helper_skill(env: &EnvBundle) -> HelperSkill {
+    let is_on = |(name, value): (&VariableName, &String)| name.as_str() == NO_HELPER && value == "true";
+    if env.values().iter().any(is_on) { HelperSkill::Disabled } else { HelperSkill::Installed }
+}
+
+fn capability((reference, found): (BundleRef, Found<Capability>)) -> ExplainedCapability {
+    ExplainedCapability {
+        reference,
+        files: found.body.files().len(),
+        bytes: found.body.total_bytes(),
+        resolved: resolved(found.name, found.version),
     }
 }
 

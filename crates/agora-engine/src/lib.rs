@@ -7,7 +7,7 @@
 //!  secret       `KEY=env:X`  ─▶ a value in the store, or a reference
 //!  prepare      all of these ─▶ a bundle that passed every check, not yet stored
 //!  plan         many of them ─▶ new, changed, unchanged; all checked before the first is registered
-//!  explain      a reference  ─▶ what it resolves to, and the prompts it makes
+//!  explain      a reference  ─▶ what it resolves to, lays over the workspace and says
 //!  health       everything   ─▶ what is no longer what was stored
 //! ```
 //!
@@ -44,7 +44,7 @@ pub use agora_core::bundle::BundleKind;
 pub use agora_core::name::{Name, Namespace};
 pub use definition::{DefinitionError, read_subagent};
 pub use error::{Error, ErrorKind};
-pub use explain::{Explanation, Prompts};
+pub use explain::{ExplainedOverlay, Explanation, LaidFrom, Prompts};
 pub use health::Health;
 pub use plan::{Applied, Plan, PlannedEntry};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};

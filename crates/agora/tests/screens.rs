@@ -1,5 +1,6 @@
 //! What a person sees, to the letter.
 #![expect(clippy::disallowed_methods, reason = "a test starts what it looks at")]
+#![expect(clippy::unwrap_used, reason = "a test fails loudly")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -61,6 +62,11 @@ fn explaining_shows_both_prompts() {
     env:         none (a bundle named `default` would be used)
     inputs:      {"properties":{"task":{}},"required":["task"],"type":"object"} (derived from the template)
 
+    overlay (3 files):
+      .agents/skills/agora-needs-input/SKILL.md (from agora-needs-input)
+      .claude/skills/agora-needs-input/SKILL.md (from agora-needs-input)
+      NOTES.md (from style)
+
     system prompt:
       You plan.
 
@@ -77,6 +83,88 @@ fn explaining_shows_both_prompts() {
       because the template asks for `task`, which the input does not have
     hint: give it in the input, or make it optional in the template: `{{#name}}…{{/name}}`
     "#);
+}
+
+/// Returns the overlay that `explain` shows of a subagent with these capabilities, as text and as JSON.
+fn overlay(cli: &Cli, capabilities: &str) -> (String, String) {
+    cli.write("a.yaml", format!("systemPrompt: You plan.\ncapabilities: [{capabilities}]\n"));
+    cli.run(&["subagent", "register", "--name", "a", "--from", "a.yaml"]).success();
+    let text = cli.run(&["explain", "a"]).success();
+    let from = text.find("overlay").unwrap_or_default();
+    let to = text.find("\nsystem prompt").unwrap_or(text.len());
+    let json: serde_json::Value =
+        serde_json::from_str(&cli.run(&["explain", "a", "--json"]).success()).unwrap();
+    (text[from..to].to_owned(), json["overlay"].to_string())
+}
+
+#[test]
+fn explaining_shows_who_wins_who_loses_and_what_is_merged() {
+    let cli = cli();
+    cli.write("one/.claude/settings.json", r#"{"env": {"A": "1"}}"#);
+    cli.write("one/.claude/skills/agora-needs-input/OWN.md", "Ask in Latin.");
+    cli.write("one/NOTES.md", "one");
+    cli.write("two/.claude/settings.json", r#"{"env": {"B": "2"}}"#);
+    cli.write("two/NOTES.md", "two");
+    for name in ["one", "two"] {
+        cli.run(&["capability", "register", "--name", name, "--from", name]).success();
+    }
+    let (text, json) = overlay(&cli, "one, two");
+    insta::assert_snapshot!(text, @r#"
+    overlay (4 files):
+      .agents/skills/agora-needs-input/SKILL.md (from agora-needs-input)
+      .claude/settings.json (merged from one, two)
+      .claude/skills/agora-needs-input/OWN.md (from one)
+      NOTES.md (from two)
+      dropped: .claude/skills/agora-needs-input/SKILL.md of agora-needs-input, replaced by one
+      dropped: NOTES.md of one, replaced by two
+    "#);
+    insta::assert_snapshot!(json, @r#"{"conflict":null,"dropped":[{"loser":"agora-needs-input","path":".claude/skills/agora-needs-input/SKILL.md","winner":"one"},{"loser":"one","path":"NOTES.md","winner":"two"}],"files":4,"merged":[{"from":["one","two"],"path":".claude/settings.json"}]}"#);
+    cli.run(&["env", "register", "--name", "default", "--value", "AGORA_DISABLE_NEEDS_INPUT_HELPER=true"])
+        .success();
+    insta::assert_snapshot!(overlay(&cli, "two").0, @r#"
+    overlay (2 files):
+      .claude/settings.json (from two)
+      NOTES.md (from two)
+    "#);
+}
+
+#[test]
+fn explaining_shows_a_conflict_before_a_dispatch_meets_it() {
+    let cli = cli();
+    cli.write("one/.claude/settings.json", r#"{"permissions": {"allow": ["Read"]}}"#);
+    cli.write("two/.claude/settings.json", r#"{"permissions": {"allow": "Read"}}"#);
+    cli.write("three/.claude", "a file");
+    for name in ["one", "two", "three"] {
+        cli.run(&["capability", "register", "--name", name, "--from", name]).success();
+    }
+    insta::assert_snapshot!(overlay(&cli, "one, two").0, @r#"
+    overlay (3 files):
+      .agents/skills/agora-needs-input/SKILL.md (from agora-needs-input)
+      .claude/settings.json (merged from one, two)
+      .claude/skills/agora-needs-input/SKILL.md (from agora-needs-input)
+      conflict: `.claude/settings.json` cannot be merged: `/permissions/allow` is a list in `one`, but a text in `two`; a dispatch would fail with `overlay-conflict`
+    "#);
+    let (text, json) = overlay(&cli, "one, three");
+    insta::assert_snapshot!(text, @r#"
+    overlay (0 files):
+      conflict: `.claude` is a file in `three`, but the directory of `.claude/settings.json` in `one`; a dispatch would fail with `overlay-conflict`
+    "#);
+    insta::assert_snapshot!(json, @r#"{"conflict":"`.claude` is a file in `three`, but the directory of `.claude/settings.json` in `one`","dropped":[],"files":0,"merged":[]}"#);
+}
+
+#[test]
+fn explaining_many_files_stays_readable() {
+    let cli = cli();
+    for file in 0..30 {
+        cli.write(&format!("many/file{file:02}"), "x");
+    }
+    cli.run(&["capability", "register", "--name", "many", "--from", "many"]).success();
+    let (text, json) = overlay(&cli, "many");
+    assert!(
+        text.starts_with("overlay (32 files):\n") && text.ends_with("\n  … and 12 more files\n"),
+        "{text}"
+    );
+    assert_eq!((text.lines().count(), json.contains(r#""files":32"#)), (22, true));
 }
 
 #[test]

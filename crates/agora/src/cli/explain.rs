@@ -1,8 +1,8 @@
-//! `agora explain`: what a subagent resolves to, and its prompts.
+//! `agora explain`: what a subagent resolves to, what is laid over its workspace, and its prompts.
 
 use agora_core::limits::DEFINITION_BYTES;
 use agora_core::reference::BundleRef;
-use agora_engine::Explanation;
+use agora_engine::{ExplainedOverlay, Explanation, LaidFrom};
 use clap::Args;
 use serde_json::{Map, Value};
 
@@ -10,10 +10,13 @@ use super::subagent::indented;
 use super::{Context, counted, parse};
 use crate::failure::Failure;
 
+/// How many files a person is shown; with `--json` nothing that is dropped is left out.
+const SHOWN_FILES: usize = 20;
+
 /// See what a subagent resolves to, and its prompts
 #[derive(Debug, Args)]
 #[command(
-    long_about = "See what a subagent resolves to, and the prompts of a first and of a resumed dispatch.\n\nWithout `--input`, `<name>` stands for each key of the input.",
+    long_about = "See what a subagent resolves to, what its capabilities lay over the workspace, and the prompts of a first and of a resumed dispatch.\n\nWithout `--input`, `<name>` stands for each key of the input.",
     after_help = "Example:\n  agora explain planner --input '{\"task\": \"split the parser\"}'"
 )]
 pub(super) struct Explain {
@@ -55,8 +58,18 @@ fn read_input(argument: &str) -> Result<Map<String, Value>, Failure> {
 }
 
 fn text(explanation: &Explanation) -> String {
-    let Explanation { subagent, capabilities, env, runtime, model, inputs, system_prompt, prompts, .. } =
-        explanation;
+    let Explanation {
+        subagent,
+        capabilities,
+        overlay,
+        env,
+        runtime,
+        model,
+        inputs,
+        system_prompt,
+        prompts,
+        ..
+    } = explanation;
     let mut parts = vec![format!("subagent:    {}@{}\n", subagent.name, subagent.content_hash)];
     let model = model.as_ref().map(|model| format!(", model {model}")).unwrap_or_default();
     parts.push(format!("runtime:     {runtime}{model}\n"));
@@ -77,8 +90,36 @@ fn text(explanation: &Explanation) -> String {
         let origin = if explanation.inputs_derived { "derived from the template" } else { "declared" };
         format!("inputs:      {} ({origin})\n", Value::Object(inputs.clone()))
     }));
+    parts.push(overlay_text(overlay));
     let block = |(title, text): (&str, &str)| format!("\n{title}:\n{}\n", indented(text));
     parts.extend(system_prompt.as_ref().map(|prompt| block(("system prompt", prompt))));
     parts.extend([("first prompt", prompts.first.as_str()), ("resumed prompt", &prompts.resumed)].map(block));
     parts.concat()
+}
+
+fn overlay_text(overlay: &ExplainedOverlay) -> String {
+    let laid = overlay.laid.iter().map(|LaidFrom { path, from }| match from.as_slice() {
+        [owner] => format!("{path} (from {owner})"),
+        owners => {
+            let owners: Vec<String> = owners.iter().map(ToString::to_string).collect();
+            format!("{path} (merged from {})", owners.join(", "))
+        }
+    });
+    let dropped = overlay.dropped.iter().map(|dropped| {
+        format!("dropped: {} of {}, replaced by {}", dropped.path, dropped.loser, dropped.winner)
+    });
+    let conflict = overlay
+        .conflict
+        .iter()
+        .map(|conflict| format!("conflict: {conflict}; a dispatch would fail with `overlay-conflict`"));
+    let lines = some_of(laid, "file").chain(some_of(dropped, "dropped file")).chain(conflict);
+    let text: String = lines.map(|line| format!("  {line}\n")).collect();
+    format!("\noverlay ({}):\n{text}", counted(overlay.laid.len(), "file"))
+}
+
+/// Returns the first lines, and one that says how many there are besides.
+fn some_of(lines: impl ExactSizeIterator<Item = String>, thing: &str) -> impl Iterator<Item = String> {
+    let more = lines.len().saturating_sub(SHOWN_FILES);
+    let more = (more > 0).then(|| format!("… and {more} more {thing}{}", if more == 1 { "" } else { "s" }));
+    lines.take(SHOWN_FILES).chain(more)
 }
