@@ -38,6 +38,16 @@ impl ContentHash {
         Self(Sha256::digest(bytes).into())
     }
 
+    /// Takes a digest that was made piece by piece.
+    pub fn from_digest(digest: [u8; 32]) -> Self {
+        Self(digest)
+    }
+
+    /// Returns the digest itself.
+    pub fn digest(&self) -> [u8; 32] {
+        self.0
+    }
+
     /// Returns the 64 hex digits without the algorithm, as they are used in file names.
     pub fn digits(&self) -> String {
         self.with_digits(str::to_owned)

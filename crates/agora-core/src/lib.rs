@@ -7,7 +7,7 @@
 //!  the words            id  name  hash  canonical  time  secret  limits
 //!  what is registered   path  bundle  reference  template  credential
 //!  what happens         event  record  entry  state  reason
-//!  the pause            question  answer  sentinel  strict
+//!  the pause            question  answer  sentinel  marker  strict
 //!  engine to worker     wire::{manifest, bootstrap, receipt}
 //!  worker to engine     wire::{line, report}
 //!  the outside          provider::{blob, registry, secret, ledger, compute}
@@ -28,6 +28,7 @@ pub mod event;
 pub mod hash;
 pub mod id;
 pub mod limits;
+pub mod marker;
 pub mod name;
 pub mod overlay;
 pub mod path;

@@ -27,6 +27,10 @@ const ANSWER_MARK: &str = "USER_INPUT_RESPONSE";
 const GO_ON: &str = "You asked for this and stopped. Go on from there: the workspace is as you left it, and \
     `.agora/resume.json` holds your question, the answer and your `partial_state`. Do not redo what is done.";
 
+/// Tells an agent whose thread is continued without a question where it stands.
+const CARRY_ON: &str =
+    "You worked on this before and are to go on. The workspace is as you left it. Do not redo what is done.";
+
 /// A template that parses. Its source is kept to the letter, because it is part of a bundle's identity.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Template {
@@ -138,6 +142,8 @@ fn input_key(variable: &str) -> Option<String> {
 #[derive(Clone, Debug)]
 pub struct PromptData {
     fields: Map<String, Value>,
+    /// What a thread that goes on is told first.
+    preamble: Option<String>,
 }
 
 /// What a resumed dispatch knows more than a first one.
@@ -158,6 +164,9 @@ impl PromptData {
         resumption: Option<Resumption>,
     ) -> Self {
         let resumed = resumption.is_some();
+        let preamble = resumption.as_ref().map(|resumption| {
+            format!("{ANSWER_MARK} {}\n{GO_ON}", Value::Object(resumption.answers.clone()))
+        });
         let resumption = resumption.unwrap_or_else(|| Resumption {
             answer: json!(""),
             answers: Map::new(),
@@ -171,19 +180,50 @@ impl PromptData {
         fields.insert("resumed".to_owned(), json!(resumed));
         fields.insert("threadId".to_owned(), json!(thread));
         fields.insert("dispatchId".to_owned(), json!(dispatch));
-        Self { fields }
+        Self { fields, preamble }
     }
 
-    /// Writes the prompt. A resumed one begins with the answer, unless the template has a place for it.
+    /// Gives a first dispatch what somebody else had worked out.
+    pub fn with_partial_state(mut self, state: Value) -> Self {
+        self.fields.insert("partial_state".to_owned(), state);
+        self
+    }
+
+    /// Makes it the data of a thread that its owner continues, perhaps with a word more.
+    pub fn continued(mut self, message: Option<&str>) -> Self {
+        self.fields.insert("resumed".to_owned(), json!(true));
+        self.preamble = Some(match message {
+            Some(message) => format!("{message}\n\n{CARRY_ON}"),
+            None => CARRY_ON.to_owned(),
+        });
+        self
+    }
+
+    /// Writes the prompt. One that goes on begins with the answer or the message, unless the template has a place for the
+    /// answer.
     pub fn prompt(&self, template: Option<&Template>) -> Result<String, RenderError> {
         let prompt = self.body(template)?;
-        let has_place = |template: &Template| template.mentions("answer") || template.mentions("answers");
-        let resumed = self.fields.get("resumed") == Some(&Value::Bool(true));
-        if !resumed || template.is_some_and(has_place) {
-            return Ok(prompt);
+        match &self.preamble {
+            Some(preamble) if !self.is_placed(template) => Ok(format!("{preamble}\n\n{prompt}")),
+            Some(_) | None => Ok(prompt),
         }
-        let answers = self.fields.get("answers").unwrap_or(&Value::Null);
-        Ok(format!("{ANSWER_MARK} {answers}\n{GO_ON}\n\n{prompt}"))
+    }
+
+    /// Writes what a runtime is told that still knows the conversation: the answer or the message alone, unless the
+    /// template has a place for the answer.
+    pub fn follow_up(&self, template: Option<&Template>) -> Result<String, RenderError> {
+        match &self.preamble {
+            Some(preamble) if !self.is_placed(template) => Ok(preamble.clone()),
+            Some(_) | None => self.body(template),
+        }
+    }
+
+    /// Tells whether the template says the answer itself. A message has no place in any template.
+    fn is_placed(&self, template: Option<&Template>) -> bool {
+        let has_place = |template: &Template| template.mentions("answer") || template.mentions("answers");
+        let answered =
+            self.fields.get("answers").and_then(Value::as_object).is_some_and(|answers| !answers.is_empty());
+        answered && template.is_some_and(has_place)
     }
 
     /// Writes what is asked: by the template; without one the input's `task`, else the input as JSON.

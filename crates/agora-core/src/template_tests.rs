@@ -144,3 +144,30 @@ proptest! {
         prop_assert_eq!(render(&text, &data(json!({}))), Ok(text));
     }
 }
+
+#[test]
+fn a_thread_that_goes_on_without_a_question_is_told_so_and_its_session_hears_only_that() {
+    let data = data(json!({"task": "Count."})).continued(Some("Also add a test."));
+    let prompt = data.prompt(None).unwrap();
+    assert!(prompt.starts_with("Also add a test.\n\nYou worked on this before"), "{prompt}");
+    assert!(prompt.ends_with("\n\nCount."), "{prompt}");
+    assert!(!data.follow_up(None).unwrap().contains("Count."));
+    let asks = Template::parse("{{answer}}{{#resumed}}again{{/resumed}}").unwrap();
+    assert!(data.prompt(Some(&asks)).unwrap().contains("Also add a test."), "a message is never lost");
+}
+
+#[test]
+fn a_session_hears_the_answer_alone_unless_the_template_says_it() {
+    let data = resumed(json!({"task": "Count."}));
+    let short = data.follow_up(None).unwrap();
+    assert!(short.starts_with("USER_INPUT_RESPONSE {") && !short.contains("Count."), "{short}");
+    let says = Template::parse("They said {{answer}}.").unwrap();
+    assert_eq!(data.follow_up(Some(&says)).unwrap(), data.prompt(Some(&says)).unwrap());
+}
+
+#[test]
+fn a_first_dispatch_may_bring_a_partial_state() {
+    let data = data(json!({})).with_partial_state(json!({"ruled_out": ["C"]}));
+    let template = Template::parse("{{partial_state.ruled_out}}{{#resumed}}no{{/resumed}}").unwrap();
+    assert_eq!(data.prompt(Some(&template)).unwrap(), "[\"C\"]");
+}

@@ -17,7 +17,11 @@ use crate::canonical::{self, CanonicalError};
 use crate::event::Event;
 use crate::id::DispatchId;
 use crate::path::BundlePath;
+use crate::strict::{self, StrictError};
 use crate::time::Timestamp;
+
+/// A question may be as deep as the strictest reader allows, and stands some levels deep in a line.
+const DEEPEST: usize = strict::DEEPEST + 16;
 
 /// The key that a worker's events are signed with. One per dispatch.
 #[derive(Clone)]
@@ -132,6 +136,8 @@ pub struct Line {
 pub enum LineError {
     #[error("it is not one of the worker's lines")]
     Malformed(#[source] serde_json::Error),
+    #[error("it is not a JSON object: {0}")]
+    NotJson(StrictError),
     #[error("it is not a JSON object")]
     NotAnObject,
     #[error("the kind `{0}` is not known")]
@@ -233,7 +239,7 @@ impl Line {
 
     /// Reads a line. One that counts is taken only when it is signed with the key.
     pub fn parse(text: &str, key: &EventKey) -> Result<Self, LineError> {
-        let value = serde_json::from_str(text).map_err(LineError::Malformed)?;
+        let value = strict::parse_within(text, DEEPEST).map_err(LineError::NotJson)?;
         let Value::Object(mut fields) = value else { return Err(LineError::NotAnObject) };
         let given = match fields.remove("hmac") {
             Some(Value::String(text)) => hex::decode::<32>(&text),
@@ -321,6 +327,21 @@ mod tests {
         let boot =
             json!({"kind": "worker.boot", "dispatchId": "d_1", "seq": 3, "at": "2025-11-15T19:00:00.000Z"});
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), boot);
+    }
+
+    #[test]
+    fn the_deepest_question_reads_back() {
+        let deep =
+            format!("{{\"question\":\"?\",\"partial_state\":{}1{}}}", "[".repeat(127), "]".repeat(127));
+        let question = crate::sentinel::parse(deep.as_bytes()).unwrap();
+        let asked = Event::NeedsInput {
+            dispatch_id: id(),
+            duration_ms: 0,
+            question_id: "q_1".parse().unwrap(),
+            question,
+        };
+        let line = line(Said::Event(asked));
+        assert_eq!(Line::parse(&line.to_text(&key()).unwrap(), &key()).unwrap(), line);
     }
 
     #[test]

@@ -204,6 +204,8 @@ pub struct Report {
     pub patch: Option<PatchReport>,
     pub patch_since_pause: Option<PatchReport>,
     pub outputs: Vec<OutputFile>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs_left_out: Vec<LeftOut>,
     pub session: Option<SessionMark>,
     pub workspace_saved: bool,
     pub resumed_with: Option<ResumedWith>,
@@ -230,6 +232,7 @@ impl Report {
             patch: None,
             patch_since_pause: None,
             outputs: Vec::new(),
+            outputs_left_out: Vec::new(),
             session: None,
             workspace_saved: false,
             resumed_with: None,
