@@ -1,0 +1,325 @@
+//! Writes a patch.
+//!
+//! What goes is written first, then what has another path, then what is different or new. So it is known, when
+//! something new is to be written, whether all that was in its way is gone.
+
+use std::io::Write;
+use std::path::Path;
+
+use super::baseline::Baseline;
+use super::compare::{Changes, Here, compare};
+use super::entry::{FileNode, Name, Node, Original, Sorted};
+use super::left_out::{List, Why, shown};
+use super::name::refused;
+use super::rename::{self, Rename};
+use super::root::{Root, Unread};
+use super::section::{Mode, Section, Side};
+use super::text::ALL_PAIRS;
+use super::{FILE_BYTES, PATCH_BYTES, PatchError, PatchSummary};
+use crate::redact::Redactor;
+
+/// How many bytes of files are read at most. A file can be mostly holes, and cost nothing but the time to read it.
+const READ_BYTES: u64 = 4 << 30;
+
+/// How many files with secrets are listed. `apply` must know them all, so one more is not written.
+const REDACTED: usize = 10_000;
+
+impl Baseline {
+    /// Writes what differs between this and the workspace as it is now.
+    pub fn patch(
+        &self,
+        root: &Path,
+        redactor: &Redactor,
+        out: &mut dyn Write,
+    ) -> Result<PatchSummary, PatchError> {
+        self.patch_of(PATCH_BYTES, root, redactor, out)
+    }
+
+    /// Writes a patch of at most so many bytes.
+    fn patch_of(
+        &self,
+        most: u64,
+        root: &Path,
+        redactor: &Redactor,
+        out: &mut dyn Write,
+    ) -> Result<PatchSummary, PatchError> {
+        let root = Root::open(root).map_err(|source| PatchError::Root { source })?;
+        let mut changes = compare(self, &root)?;
+        let mut writing = Writing {
+            baseline: self,
+            root: &root,
+            redactor,
+            out,
+            summary: PatchSummary::default(),
+            left_out: std::mem::take(&mut changes.left_out),
+            patch_left: most,
+            read_left: READ_BYTES,
+            effort: ALL_PAIRS,
+        };
+        let kept = writing.sort_out(&mut changes);
+        writing.write(&changes, kept)?;
+        let (left_out, left_out_more) = writing.left_out.shown(redactor);
+        let mut summary = PatchSummary { left_out, left_out_more, ..writing.summary };
+        summary.redacted_files.sort();
+        Ok(summary)
+    }
+}
+
+struct Writing<'a> {
+    baseline: &'a Baseline,
+    root: &'a Root,
+    redactor: &'a Redactor,
+    out: &'a mut dyn Write,
+    summary: PatchSummary,
+    left_out: List,
+    patch_left: u64,
+    read_left: u64,
+    /// What comparing lines may still cost.
+    effort: u64,
+}
+
+/// Why a change was not written: the file is left out, or all ends.
+enum Unwritten {
+    LeftOut(Why),
+    Failed(PatchError),
+}
+
+impl From<Why> for Unwritten {
+    fn from(why: Why) -> Self {
+        Self::LeftOut(why)
+    }
+}
+
+/// A change that is not a removal or a rename.
+enum Change {
+    /// With the number of the baseline's entry.
+    Changed(usize, Here),
+    Added(Here),
+}
+
+impl Writing<'_> {
+    /// Leaves out the paths that cannot be shown. Returns those of them that stay where they are.
+    fn sort_out(&mut self, changes: &mut Changes) -> Vec<(Name, ())> {
+        let mut kept = Vec::new();
+        let entries = self.baseline.entries.items();
+        changes.removed.retain(|&number| {
+            let (path, node) = &entries[number];
+            let fine = self.is_showable(path, matches!(node, Node::Link(_)));
+            if !fine {
+                kept.push((path.clone(), ()));
+            }
+            fine
+        });
+        changes.changed.retain(|(number, here)| {
+            let (path, node) = &entries[*number];
+            self.is_showable(path, matches!(node, Node::Link(_)) || *here == Here::Link)
+        });
+        changes.added.retain(|(path, here)| self.is_showable(path, *here == Here::Link));
+        kept
+    }
+
+    fn is_showable(&mut self, path: &[u8], is_link: bool) -> bool {
+        let why = if self.redactor.holds(path) {
+            Why::Secret
+        } else if refused(path, is_link) {
+            Why::Refused
+        } else {
+            return true;
+        };
+        self.leave_out(path, why);
+        false
+    }
+
+    fn leave_out(&mut self, path: &[u8], why: Why) {
+        if why == Why::Secret && self.summary.redacted_files.len() < REDACTED {
+            self.summary.redacted_files.push(shown(self.redactor, path));
+        }
+        self.left_out.add(path, why);
+    }
+
+    fn write(&mut self, changes: &Changes, mut kept: Vec<(Name, ())>) -> Result<(), PatchError> {
+        // Renames are written whatever else does not fit, so there must not be too many of them.
+        let room = self.patch_left / 4;
+        let renames = rename::find(self.baseline, changes, self.root, self.redactor, room)
+            .map_err(|source| PatchError::Spool { source })?;
+        let reserved: u64 = renames.iter().map(|rename| rename.text.len() as u64).sum();
+        self.patch_left -= reserved;
+        let mut from: Vec<usize> = renames.iter().map(|rename| rename.from).collect();
+        let mut to: Vec<usize> = renames.iter().map(|rename| rename.to).collect();
+        from.sort_unstable();
+        to.sort_unstable();
+
+        for &number in changes.removed.iter().filter(|number| from.binary_search(number).is_err()) {
+            let path = &self.baseline.entries.items()[number].0;
+            if !self.attempt(path, |this, section| this.removal(section, number))? {
+                kept.push((path.clone(), ()));
+            }
+        }
+        self.renames(&renames)?;
+        let added = changes.added.iter().enumerate().filter(|(number, _)| to.binary_search(number).is_err());
+        let added = added.map(|(_, (path, here))| (path, Change::Added(*here)));
+        let changed = changes
+            .changed
+            .iter()
+            .map(|&(number, here)| (&self.baseline.entries.items()[number].0, Change::Changed(number, here)));
+        let mut rest: Vec<(&Name, Change)> = changed.chain(added).collect();
+        rest.sort_unstable_by_key(|(path, _)| *path);
+        self.rest(&rest, &Sorted::new(kept))
+    }
+
+    fn renames(&mut self, renames: &[Rename]) -> Result<(), PatchError> {
+        for rename in renames {
+            self.emit(&rename.text)?;
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self, rest: &[(&Name, Change)], kept: &Sorted<()>) -> Result<(), PatchError> {
+        for (path, change) in rest {
+            match *change {
+                Change::Added(_) if kept.in_the_way(path) || self.baseline.is_beneath_loop(path) => {
+                    self.leave_out(path, Why::InTheWay);
+                }
+                Change::Added(here) => {
+                    self.attempt(path, |this, section| this.addition(section, path, here))?;
+                }
+                Change::Changed(number, here) => {
+                    self.attempt(path, |this, section| this.difference(section, number, here))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a section, or leaves the file out. Tells whether it is as the patch says.
+    fn attempt(
+        &mut self,
+        path: &[u8],
+        fill: impl FnOnce(&mut Self, &mut Section) -> Result<(), Unwritten>,
+    ) -> Result<bool, PatchError> {
+        let mut section = Section::new(self.patch_left, self.effort);
+        let filled = fill(self, &mut section);
+        self.effort = section.effort;
+        let counts = (section.insertions, section.deletions, section.redacted);
+        let written = filled.and_then(|()| Ok(section.finish(self.redactor)?));
+        let (text, (insertions, deletions, redacted)) = match written {
+            Ok(_) if counts.2 && self.summary.redacted_files.len() >= REDACTED => {
+                self.leave_out(path, Why::TooMany);
+                return Ok(false);
+            }
+            Ok(text) => (text, counts),
+            Err(Unwritten::LeftOut(why)) => {
+                self.leave_out(path, why);
+                return Ok(false);
+            }
+            Err(Unwritten::Failed(error)) => return Err(error),
+        };
+        // What only looked different is as it was.
+        if !text.is_empty() {
+            self.emit(&text)?;
+            self.patch_left -= text.len() as u64;
+            self.summary.insertions += insertions;
+            self.summary.deletions += deletions;
+            if redacted {
+                self.summary.redacted_files.push(shown(self.redactor, path));
+            }
+        }
+        Ok(true)
+    }
+
+    fn emit(&mut self, text: &[u8]) -> Result<(), PatchError> {
+        self.out.write_all(text).map_err(|source| PatchError::Write { source })?;
+        self.summary.bytes += text.len() as u64;
+        self.summary.files += 1;
+        Ok(())
+    }
+
+    fn removal(&mut self, section: &mut Section, number: usize) -> Result<(), Unwritten> {
+        let old = self.old(number)?;
+        let path = &self.baseline.entries.items()[number].0;
+        Ok(section.change(path, Some(&old), None, self.redactor)?)
+    }
+
+    fn addition(&mut self, section: &mut Section, path: &[u8], here: Here) -> Result<(), Unwritten> {
+        let new = self.new_side(path, here)?;
+        Ok(section.change(path, None, Some(&new), self.redactor)?)
+    }
+
+    fn difference(&mut self, section: &mut Section, number: usize, here: Here) -> Result<(), Unwritten> {
+        let (old, path) = (self.old(number)?, &self.baseline.entries.items()[number].0);
+        let new = self.new_side(path, here)?;
+        if (old.mode == Mode::Link) == (new.mode == Mode::Link) {
+            return Ok(section.change(path, Some(&old), Some(&new), self.redactor)?);
+        }
+        // To git, what becomes a link is one thing that goes and another that comes.
+        section.change(path, Some(&old), None, self.redactor)?;
+        Ok(section.change(path, None, Some(&new), self.redactor)?)
+    }
+
+    fn old(&mut self, number: usize) -> Result<Side, Unwritten> {
+        match &self.baseline.entries.items()[number].1 {
+            Node::Link(target) => Ok(Side { mode: Mode::Link, bytes: target.to_vec() }),
+            Node::File(FileNode { executable, original, .. }) => {
+                let slice = match original {
+                    Original::Kept(slice) => slice,
+                    Original::TooLarge => return Err(Why::TooLarge.into()),
+                    Original::Unreadable => return Err(Why::Unreadable.into()),
+                    Original::NotCarried => return Err(Why::NotCarried.into()),
+                };
+                let bytes = slice.read().map_err(|source| Unwritten::Failed(PatchError::Spool { source }))?;
+                Ok(Side { mode: Mode::of_file(*executable), bytes })
+            }
+        }
+    }
+
+    fn new_side(&mut self, path: &[u8], here: Here) -> Result<Side, Why> {
+        let Here::File { executable, size } = here else {
+            let bytes = self.root.link(path).map_err(|_| Why::Unreadable)?.into_vec();
+            return Ok(Side { mode: Mode::Link, bytes });
+        };
+        if size > FILE_BYTES {
+            return Err(Why::TooLarge);
+        }
+        self.read_left = self.read_left.checked_sub(size).ok_or(Why::PatchFull)?;
+        let bytes = self.root.read(path, FILE_BYTES).map_err(|unread| match unread {
+            Unread::TooLarge => Why::TooLarge,
+            Unread::Unreadable => Why::Unreadable,
+        })?;
+        Ok(Side { mode: Mode::of_file(executable), bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::patch::{Known, LeftOut};
+
+    #[test]
+    fn what_does_not_fit_is_left_out_with_what_depends_on_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        fs::create_dir(at("d")).unwrap();
+        fs::write(at("d/large"), "x\n".repeat(500)).unwrap();
+        fs::write(at("moves"), "moves").unwrap();
+        let spool = tempfile::tempfile().unwrap();
+        let baseline = Baseline::take(dir.path(), spool, &Known::default()).unwrap();
+        fs::remove_dir_all(at("d")).unwrap();
+        fs::write(at("d"), "small").unwrap();
+        fs::write(at("large"), "y\n".repeat(500)).unwrap();
+        fs::rename(at("moves"), at("moved")).unwrap();
+        fs::write(at("z"), "small").unwrap();
+
+        let (mut out, redactor) = (Vec::new(), Redactor::new([]).unwrap());
+        let summary = baseline.patch_of(900, dir.path(), &redactor, &mut out).unwrap();
+        let left_out = |path: &str, why| LeftOut { path: path.to_owned(), why };
+        let expected = [
+            left_out("d", Why::InTheWay),
+            left_out("d/large", Why::PatchFull),
+            left_out("large", Why::PatchFull),
+        ];
+        assert_eq!((summary.files, summary.left_out), (2, expected.to_vec()));
+        assert!(out.len() <= 900);
+    }
+}
