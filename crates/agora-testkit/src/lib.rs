@@ -5,6 +5,8 @@
 //!  disk       the real disk with one fault: it stops the world, or is full, at the operation a test chooses
 //!  clock      a clock that a test sets        ledger  a ledger in memory
 //!  cli        the built command in a sealed environment
+//!  model      a scripted model that speaks to the real agents
+//!  worker     the real worker, started as an engine would
 //!  part       the real programs that `cargo xtask test` brings
 //! ```
 #![expect(
@@ -22,3 +24,4 @@ pub mod disk;
 pub mod ledger;
 pub mod model;
 pub mod part;
+pub mod worker;

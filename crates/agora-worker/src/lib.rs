@@ -1,11 +1,47 @@
 //! The half of agora that stands beside untrusted code.
 //!
-//! In reading order: [`child`] is the one way to start another program; [`sandbox`] says what this machine can
-//! put between such a program and everything else; [`redact`] hides secrets in what such a program says; [`overlay`] lays
-//! capabilities over its workspace, and [`patch`] says what it changed there.
+//! ```text
+//!  run            the fourteen steps, on one screen
+//!  steps/         each step, from what the one before made
+//!  adapter/       what knows one runtime: claude-code, codex, command, external
+//!  needs_input/   how an agent asks, and how what it wrote is read
+//!  child/         the one way to start another program
+//!  overlay  patch  snapshot  seal  outputs      what goes into a workspace, and what comes out
+//!  redact  teller  outcome  fault               what is said, and what is not
+//!  sandbox        what this machine can put between an agent and everything else
+//! ```
 
+#[cfg(target_os = "linux")]
+mod adapter;
+#[cfg(target_os = "linux")]
+mod budget;
+#[cfg(target_os = "linux")]
+mod cancel;
 pub mod child;
+#[cfg(target_os = "linux")]
+mod desk;
+#[cfg(target_os = "linux")]
+mod fault;
+mod needs_input;
+mod outcome;
+mod outputs;
 pub mod overlay;
 pub mod patch;
+mod place;
 pub mod redact;
+mod redact_said;
+#[cfg(target_os = "linux")]
+mod run;
 pub mod sandbox;
+pub mod seal;
+pub mod snapshot;
+#[cfg(target_os = "linux")]
+mod steps;
+mod stopwatch;
+mod switches;
+mod teller;
+
+#[cfg(target_os = "linux")]
+pub use cancel::Cancel;
+#[cfg(target_os = "linux")]
+pub use run::{Outside, run};

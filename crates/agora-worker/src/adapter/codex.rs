@@ -1,0 +1,270 @@
+//! Codex: `codex exec --json`, the prompt on standard input, a home that agora owns.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use agora_core::bundle::Model;
+use agora_core::reason::FailureCode;
+use agora_core::wire::report::{ModelUsage, SessionMark, Usage};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Credential, End, Invocation, Job, Listener, RuntimeExit, Verdict, check_size, words, write_aid};
+use crate::child::{Input, SoftSignal, Why};
+use crate::fault::{Fault, workspace};
+
+pub(crate) const CREDENTIALS: &[Credential] = &[
+    Credential { name: "api-key", variables: &["CODEX_API_KEY"] },
+    Credential { name: "api-key", variables: &["OPENAI_API_KEY"] },
+];
+
+/// How often it may say that it waits for the network: some seconds each.
+const PATIENCE: u32 = 3;
+/// What it refuses on standard input, in characters.
+const LONGEST_PROMPT: usize = 1_048_576;
+
+pub(super) fn plan(job: &Job<'_>) -> Result<Invocation, Fault> {
+    check_size("the prompt", job.prompt.chars().count(), LONGEST_PROMPT)?;
+    let home = job.place.home().join(".codex");
+    fs::create_dir_all(&home).map_err(workspace("making codex's home"))?;
+    fs::write(home.join("config.toml"), config(job)).map_err(workspace("writing codex's settings"))?;
+    let mut arguments: Vec<OsString> = vec!["exec".into()];
+    let session = job.session.filter(|session| is_harmless(&session.id));
+    if session.is_some() {
+        arguments.push("resume".into());
+    }
+    let flags = ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"];
+    arguments.extend(flags.map(OsString::from));
+    if let Some(schema) = &job.task.subagent.output_schema {
+        let schema = Value::Object(schema.clone()).to_string();
+        let path = write_aid(job.place, "codex/output-schema.json", &schema)?;
+        arguments.extend(["--output-schema".into(), path.into()]);
+    }
+    arguments.extend(session.map(|session| OsString::from(&session.id)));
+    // The prompt is on standard input.
+    arguments.push("-".into());
+    Ok(Invocation {
+        program: native(job).unwrap_or_else(|| PathBuf::from("codex")),
+        arguments,
+        environment: vec![("CODEX_HOME", home.into())],
+        stdin: Input::Bytes(words(job, session.is_some())),
+        // It cleans up after itself only when it is interrupted.
+        soft: SoftSignal::Interrupt,
+        listener: Box::new(Listening::new(job, session)),
+        resumed: session.is_some(),
+    })
+}
+
+/// An id that is an argument must not pass for a flag.
+fn is_harmless(id: &str) -> bool {
+    !id.starts_with('-')
+        && !id.is_empty()
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// Writes `config.toml`: the words, the model, and the endpoint where one is given.
+fn config(job: &Job<'_>) -> String {
+    let mut lines = Vec::new();
+    let words = [job.task.subagent.system_prompt.as_deref(), job.teaching.as_deref()];
+    let words = words.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
+    if !words.is_empty() {
+        lines.push(format!("developer_instructions = {}", toml_text(&words)));
+    }
+    if let Some(model) = job.task.model() {
+        lines.push(format!("model = {}", toml_text(&model_name(&model))));
+    }
+    let key = ["CODEX_API_KEY", "OPENAI_API_KEY"].into_iter().find(|name| job.environment.has(name));
+    if let Some(key) = key {
+        // A provider of our own: the built-in one takes neither the key nor another endpoint, and tries for long.
+        let url = job.environment.text("OPENAI_BASE_URL").unwrap_or("https://api.openai.com/v1");
+        lines.push("model_provider = \"agora\"".to_owned());
+        lines.push("\n[model_providers.agora]\nname = \"agora\"\nwire_api = \"responses\"".to_owned());
+        lines.push(format!("base_url = {}\nenv_key = {}", toml_text(url), toml_text(key)));
+        lines.push(
+            "request_max_retries = 1\nstream_max_retries = 2\nstream_idle_timeout_ms = 300000".to_owned(),
+        );
+        lines.push(format!("\n[shell_environment_policy]\nexclude = [{}]", toml_text(key)));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Writes a text as TOML: JSON's escapes are among its own, but for a few that JSON leaves bare.
+fn toml_text(text: &str) -> String {
+    Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
+
+fn model_name(model: &Model) -> String {
+    match model {
+        Model::Fast => "gpt-5-codex-mini".to_owned(),
+        Model::Standard => "gpt-5-codex".to_owned(),
+        Model::Max => "gpt-5-codex-max".to_owned(),
+        Model::Native(name) => name.clone(),
+    }
+}
+
+/// Finds the program behind npm's wrapper. Killed, the wrapper leaves the real one running.
+fn native(job: &Job<'_>) -> Option<PathBuf> {
+    let path = job.environment.0.get(std::ffi::OsStr::new("PATH"))?;
+    let wrapper = std::env::split_paths(path).map(|dir| dir.join("codex")).find(|path| path.is_file())?;
+    let wrapper = fs::canonicalize(wrapper).ok()?;
+    let package =
+        wrapper.parent().filter(|_| wrapper.extension().is_some_and(|end| end == "js"))?.parent()?;
+    let (cpu, triple) = match std::env::consts::ARCH {
+        "aarch64" => ("arm64", "aarch64-unknown-linux-musl"),
+        _ => ("x64", "x86_64-unknown-linux-musl"),
+    };
+    let inside = Path::new("vendor").join(triple).join("bin/codex");
+    let name = format!("codex-linux-{cpu}");
+    let beside = package.parent()?.join(&name);
+    let below = package.join("node_modules/@openai").join(&name);
+    [beside, below].into_iter().map(|dir| dir.join(&inside)).find(|path| path.is_file())
+}
+
+/// Hears codex's stream.
+struct Listening {
+    before: Usage,
+    model: String,
+    session: Option<String>,
+    text: String,
+    turns: u64,
+    total: Option<Usage>,
+    completed: bool,
+    failure: Option<String>,
+    wants_structure: bool,
+    /// How often it has said that it waits for the network. It would do so for ever.
+    waits: u32,
+}
+
+/// A line of the stream, as far as it matters.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Line {
+    #[serde(rename = "type")]
+    kind: String,
+    thread_id: Option<String>,
+    item: Value,
+    usage: Option<Tokens>,
+    error: Value,
+    message: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Tokens {
+    input_tokens: u64,
+    cached_input_tokens: u64,
+    cache_write_input_tokens: u64,
+    output_tokens: u64,
+}
+
+impl Listening {
+    fn new(job: &Job<'_>, session: Option<&SessionMark>) -> Self {
+        Self {
+            before: session.map(|session| session.total.clone()).unwrap_or_default(),
+            model: job.task.model().as_ref().map_or_else(|| "codex".to_owned(), model_name),
+            session: session.map(|session| session.id.clone()),
+            text: String::new(),
+            turns: 0,
+            total: None,
+            completed: false,
+            failure: None,
+            wants_structure: job.task.subagent.output_schema.is_some(),
+            waits: 0,
+        }
+    }
+
+    /// The counts are those of the whole thread, and there is no price.
+    fn count(&self, tokens: &Tokens) -> Usage {
+        let model = ModelUsage {
+            model: self.model.clone(),
+            input_tokens: tokens.input_tokens.saturating_sub(tokens.cached_input_tokens),
+            output_tokens: tokens.output_tokens,
+            cache_read_tokens: tokens.cached_input_tokens,
+            cache_write_tokens: tokens.cache_write_input_tokens,
+            cost_usd: None,
+        };
+        Usage { models: vec![model], cost_usd: None, turns: self.turns, duration_ms: 0 }
+    }
+}
+
+impl Listener for Listening {
+    fn line(&mut self, line: &[u8]) -> Option<Why> {
+        let line: Line = serde_json::from_slice(line).ok()?;
+        match line.kind.as_str() {
+            "thread.started" => self.session = line.thread_id,
+            "turn.started" => (self.turns, self.completed, self.failure) = (self.turns + 1, false, None),
+            "item.completed" if line.item["type"] == "agent_message" => {
+                line.item["text"].as_str().unwrap_or_default().clone_into(&mut self.text);
+            }
+            "turn.completed" => {
+                self.completed = true;
+                self.total = line.usage.map(|tokens| self.count(&tokens));
+            }
+            "error" if line.message.contains("waiting for network") => {
+                self.waits += 1;
+                if self.waits >= PATIENCE {
+                    self.failure = Some("the model service could not be reached".to_owned());
+                    return Some(Why::Unreachable);
+                }
+            }
+            // Any other line of type `error` is only talk, such as "reconnecting".
+            "turn.failed" => {
+                let message =
+                    line.error["message"].as_str().unwrap_or("codex reported a failure and not why");
+                self.failure = Some(message.chars().take(2000).collect());
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn conclude(self: Box<Self>, end: &End<'_>) -> RuntimeExit {
+        let verdict = match (&self.failure, self.completed) {
+            (Some(message), _) => Verdict::failed(code(message), message.clone()),
+            (None, true) => Verdict::Success,
+            (None, false) => Verdict::failed(FailureCode::AgentExit, end.story("codex")),
+        };
+        let total = self.total.clone().unwrap_or_else(|| self.before.clone());
+        let structured = serde_json::from_str(&self.text).ok().filter(|_| self.wants_structure);
+        let mark = |id| SessionMark {
+            runtime: "codex".to_owned(),
+            version: None,
+            id,
+            total: total.clone(),
+            deferred: None,
+        };
+        let usage =
+            self.total.as_ref().map(|total| Usage { turns: self.turns, ..total.clone().since(&self.before) });
+        RuntimeExit {
+            structured,
+            usage,
+            session: self.session.map(mark),
+            ..RuntimeExit::new(verdict, self.text)
+        }
+    }
+}
+
+/// Tells failures apart by the words that codex has for them.
+fn code(message: &str) -> FailureCode {
+    let has = |words: &[&str]| words.iter().any(|word| message.to_ascii_lowercase().contains(word));
+    if has(&["401", "403", "unauthorized", "forbidden", "api key"]) {
+        FailureCode::Auth
+    } else if has(&["429", "rate limit", "too many requests", "usage limit", "quota exceeded"]) {
+        FailureCode::RateLimited
+    } else if has(&[
+        "could not be reached",
+        "500",
+        "502",
+        "503",
+        "504",
+        "high demand",
+        "stream disconnected",
+        "error sending request",
+        "connection",
+    ]) {
+        FailureCode::ProviderUnavailable
+    } else {
+        FailureCode::AgentExit
+    }
+}

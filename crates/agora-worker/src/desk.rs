@@ -1,0 +1,111 @@
+//! What every step uses: the place, the voice, the report, and the one who starts programs.
+
+use std::fs::{self, File};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use agora_core::limits::{LINE_STDERR_BYTES, LINE_STDOUT_BYTES, LOG_BYTES};
+use agora_core::time::Clock;
+use agora_core::wire::line::{Ran, Said};
+use agora_core::wire::report::Report;
+
+use crate::cancel::Cancel;
+use crate::child::drain::{Capped, LogFile, Redacting, Tee};
+use crate::child::{Ended, Keeper, Spec, StartError};
+use crate::fault::Fault;
+use crate::place::Place;
+use crate::redact::Redactor;
+use crate::steps::invoke::{millis, shell_code};
+use crate::stopwatch::Stopwatch;
+use crate::teller::Teller;
+
+/// A worker's desk.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) place: Place,
+    pub(crate) teller: Teller,
+    pub(crate) report: Report,
+    pub(crate) redactor: Redactor,
+    pub(crate) keeper: Keeper,
+    pub(crate) cancel: Cancel,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Runs since `dispatch.started`.
+    pub(crate) since_started: Option<Stopwatch>,
+}
+
+/// The logs of a program, as files.
+pub(crate) struct Logs {
+    pub(crate) stdout: LogFile,
+    pub(crate) stderr: LogFile,
+}
+
+/// What a short program did.
+#[derive(Debug)]
+pub(crate) struct BriefRun {
+    pub(crate) ended: Ended,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl BriefRun {
+    pub(crate) fn line(&self) -> Ran {
+        Ran {
+            exit_code: shell_code(self.ended.how),
+            duration_ms: millis(self.ended.duration),
+            stdout: self.stdout.clone(),
+            stderr: self.stderr.clone(),
+        }
+    }
+}
+
+impl Desk {
+    /// Says something. A line that cannot be written is a bug of ours, and ends the dispatch.
+    pub(crate) fn say(&mut self, said: Said) -> Result<(), Fault> {
+        let broken =
+            |error| Fault::Workspace { what: "writing an event line", source: io::Error::other(error) };
+        self.teller.say(said).map_err(broken)
+    }
+
+    /// Notes something that a person should know and nobody fails for.
+    pub(crate) fn warn(&mut self, warning: String) {
+        self.report.warnings.push(warning);
+    }
+
+    /// Makes the log files of a program.
+    pub(crate) fn logs(&self, name: &str) -> io::Result<Logs> {
+        let log = |stream: &str| {
+            let path = self.place.out().join(format!("{name}.{stream}.log"));
+            Ok::<_, io::Error>(LogFile::new(
+                File::options().write(true).create_new(true).open(path)?,
+                LOG_BYTES,
+            ))
+        };
+        Ok(Logs { stdout: log("stdout")?, stderr: log("stderr")? })
+    }
+
+    /// Makes a file without a name, for what only this worker needs.
+    pub(crate) fn spool(&self) -> io::Result<File> {
+        let path = self.place.out().join("spool");
+        let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+        fs::remove_file(path)?;
+        Ok(file)
+    }
+
+    /// Runs a program whose output is a few words, to its end.
+    pub(crate) fn run_briefly(&self, spec: Spec, name: &str) -> Result<BriefRun, StartError> {
+        let program = spec.program.clone();
+        let unlogged = |source| StartError::Guard { program, source };
+        let logs = self.logs(name).map_err(unlogged)?;
+        let stdout = Arc::new(Mutex::new(Capped::new(LINE_STDOUT_BYTES)));
+        let stderr = Arc::new(Mutex::new(Capped::new(LINE_STDERR_BYTES)));
+        let out = Tee(vec![Box::new(logs.stdout), Box::new(Arc::clone(&stdout))]);
+        let err = Tee(vec![Box::new(logs.stderr), Box::new(Arc::clone(&stderr))]);
+        let hide = |sink| Box::new(Redacting::new(&self.redactor, sink));
+        let running = self.keeper.start(spec, hide(out), hide(err))?;
+        self.cancel.watch(running.stopper());
+        let ended = running.wait();
+        self.cancel.unwatch();
+        let text = |capped: &Mutex<Capped>| capped.lock().unwrap_or_else(PoisonError::into_inner).text();
+        Ok(BriefRun { ended, stdout: text(&stdout), stderr: text(&stderr) })
+    }
+}

@@ -1,0 +1,78 @@
+//! What a dispatch that goes on is given: by the prompt, and in `.agora/resume.json`.
+
+use agora_core::answer::{Answerer, Replies, Reply};
+use agora_core::id::{QuestionId, ThreadId};
+use agora_core::question::Question;
+use agora_core::template::Resumption;
+use agora_core::time::Timestamp;
+use serde_json::{Map, Value, json};
+
+/// Why this dispatch runs.
+#[derive(Clone, Debug)]
+pub(crate) enum Occasion {
+    First,
+    Answered(Box<Answered>),
+    Continued { message: Option<String> },
+}
+
+/// An answer whose receipt was checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Answered {
+    pub(crate) question_id: QuestionId,
+    pub(crate) question: Question,
+    pub(crate) replies: Replies,
+    pub(crate) by: Answerer,
+    pub(crate) at: Timestamp,
+}
+
+impl Occasion {
+    pub(crate) fn answered(&self) -> Option<&Answered> {
+        match self {
+            Self::Answered(answered) => Some(answered),
+            Self::First | Self::Continued { .. } => None,
+        }
+    }
+}
+
+impl Answered {
+    fn answers(&self) -> Map<String, Value> {
+        self.replies.iter().map(|(id, reply)| (id.to_string(), value(reply))).collect()
+    }
+
+    /// Returns the answer where one thing was asked, else nothing.
+    fn answer(&self) -> Value {
+        match (self.question.items(), self.replies.values().next()) {
+            ([_], Some(reply)) => value(reply),
+            _ => json!(""),
+        }
+    }
+
+    pub(crate) fn resumption(&self) -> Resumption {
+        Resumption {
+            answer: self.answer(),
+            answers: self.answers(),
+            partial_state: self.question.partial_state().clone(),
+        }
+    }
+
+    /// Writes `.agora/resume.json`.
+    pub(crate) fn file(&self, thread: &ThreadId) -> Value {
+        json!({
+            "threadId": thread,
+            "questionId": self.question_id,
+            "question": self.question,
+            "answer": self.answer(),
+            "answers": self.answers(),
+            "partial_state": self.question.partial_state(),
+            "answeredBy": self.by.principal,
+            "answeredAt": self.at,
+        })
+    }
+}
+
+fn value(reply: &Reply) -> Value {
+    match reply {
+        Reply::One(text) => json!(text),
+        Reply::Many(texts) => json!(texts),
+    }
+}

@@ -1,0 +1,267 @@
+//! Between steps 13 and 14: keeps what the agent did. On every ending, and before anything else can change it.
+//!
+//! Nothing here fails a dispatch: what could not be kept is said in the report.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use agora_core::ContentHash;
+use agora_core::wire::line::Said;
+use agora_core::wire::report::{Artifact, LeftOut, Output, PatchReport, VerifyReport, Versions};
+use sha2::{Digest, Sha256};
+
+use super::invoke::{Invoked, millis, shell_code};
+use crate::adapter::Runtime;
+use crate::child::{GRACE, How, Input, Limits, SoftSignal, Spec};
+use crate::desk::Desk;
+use crate::outputs;
+use crate::patch::{Baseline, PatchSummary};
+use crate::seal::Content;
+use crate::snapshot;
+
+const PATCH: &str = "patch.diff";
+const PATCH_SINCE_PAUSE: &str = "patch-since-pause.diff";
+/// What of a verify command's output is in the result.
+const VERIFY_REPORT_BYTES: usize = 64 * 1024;
+
+/// Keeps everything.
+pub(crate) fn capture(invoked: &Invoked, desk: &mut Desk) {
+    note(invoked, desk);
+    patches(invoked, desk);
+    verify(invoked, desk);
+    let (files, left_out) = outputs::collect(&desk.place.work(), &desk.place.out(), &desk.redactor);
+    (desk.report.outputs, desk.report.outputs_left_out) = (files, left_out);
+    session(invoked, desk);
+    workspace(invoked, desk);
+    logs(desk);
+}
+
+/// Notes what the runtime said.
+fn note(invoked: &Invoked, desk: &mut Desk) {
+    let exit = &invoked.exit;
+    let report = &mut desk.report;
+    report.exit_code = Some(shell_code(invoked.ended.how));
+    report.output = Output { text: exit.text.clone(), structured: exit.structured.clone() };
+    report.usage = exit.usage.clone().map(|mut usage| {
+        usage.duration_ms = millis(invoked.ended.duration);
+        usage
+    });
+    report.versions = Versions {
+        agora: env!("CARGO_PKG_VERSION").to_owned(),
+        adapter: invoked.runtime.word().to_owned(),
+        runtime: exit.runtime_version.clone(),
+    };
+    report.warnings.extend(exit.warnings.iter().cloned());
+    if invoked.ended.leftovers {
+        desk.warn("something that the agent started could not be ended".to_owned());
+    }
+}
+
+fn patches(invoked: &Invoked, desk: &mut Desk) {
+    let baselines = &invoked.baselines;
+    match &baselines.thread {
+        Some(thread) => {
+            desk.report.patch = patch(thread, PATCH, desk);
+            desk.report.patch_since_pause = patch(&baselines.dispatch, PATCH_SINCE_PAUSE, desk);
+        }
+        None => desk.report.patch = patch(&baselines.dispatch, PATCH, desk),
+    }
+}
+
+fn patch(baseline: &Baseline, name: &str, desk: &mut Desk) -> Option<PatchReport> {
+    let work = desk.place.work();
+    let written = write(desk, name, |file| {
+        baseline.patch(&work, &desk.redactor, file).map_err(|error| io::Error::other(Box::new(error)))
+    });
+    match written {
+        Ok((summary, artifact)) => Some(report(summary, artifact)),
+        Err(error) => {
+            desk.warn(format!("the patch could not be kept: {}", chain(&error)));
+            None
+        }
+    }
+}
+
+fn report(summary: PatchSummary, artifact: Artifact) -> PatchReport {
+    let left_out =
+        summary.left_out.iter().map(|left| LeftOut { path: left.path.clone(), why: left.why.to_string() });
+    PatchReport {
+        artifact,
+        files: summary.files,
+        insertions: summary.insertions,
+        deletions: summary.deletions,
+        left_out: left_out.collect(),
+        redacted_files: summary.redacted_files,
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text = format!("{text}: {source}");
+        cause = source.source();
+    }
+    text
+}
+
+/// Runs the verify command. It reports, and changes nothing about the outcome.
+fn verify(invoked: &Invoked, desk: &mut Desk) {
+    let Some(verify) = &invoked.task.subagent.verify else { return };
+    if desk.cancel.is_asked() {
+        return;
+    }
+    let spec = Spec {
+        program: PathBuf::from("/bin/sh"),
+        arguments: vec!["-c".into(), verify.command.clone().into()],
+        directory: desk.place.work(),
+        environment: invoked.environment.0.clone().into_iter().collect(),
+        stdin: Input::Closed,
+        limits: Limits {
+            time: Some(Duration::from_secs(u64::from(verify.timeout_seconds))),
+            ..invoked.task.limits()
+        },
+        soft: SoftSignal::Terminate,
+        grace: GRACE,
+    };
+    let ran = match desk.run_briefly(spec, "verify") {
+        Ok(ran) => ran,
+        Err(error) => return desk.warn(format!("the verify command was not started: {}", chain(&error))),
+    };
+    let passed = ran.ended.how == How::Exited(0) && ran.ended.stopped.is_none();
+    let mut text = format!("{}{}", ran.stdout, ran.stderr);
+    if ran.ended.stopped.is_some() {
+        text = format!("{text}\nit did not end within {} seconds\n", verify.timeout_seconds);
+    }
+    let duration_ms = millis(ran.ended.duration);
+    desk.report.verify = Some(VerifyReport { passed, report: tail(&text), duration_ms });
+    let dispatch_id = desk.place.dispatch_id.clone();
+    if let Err(fault) = desk.say(Said::VerifyRan { dispatch_id, passed, duration_ms }) {
+        desk.warn(fault.to_string());
+    }
+}
+
+/// Keeps the end of a long report: failures stand there.
+fn tail(text: &str) -> String {
+    let from = text.len().saturating_sub(VERIFY_REPORT_BYTES);
+    let from = (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    if from == 0 { text.to_owned() } else { format!("…{}", &text[from..]) }
+}
+
+/// Keeps the runtime's conversation, sealed.
+fn session(invoked: &Invoked, desk: &mut Desk) {
+    let (Some(mark), Some(below)) = (&invoked.exit.session, session_dir(&invoked.runtime, desk)) else {
+        return;
+    };
+    let seal = &invoked.task.seal;
+    let kept = write(desk, "session.sealed", |file| {
+        let sealing = seal.seal(Content::Session, file)?;
+        let sealing = snapshot::pack(&below, snapshot::SESSION, &|_| true, sealing);
+        sealing.map_err(|error| io::Error::other(Box::new(error)))?.finish().map(drop)
+    });
+    match kept {
+        Ok(((), artifact)) => {
+            desk.report.session = Some(mark.clone());
+            desk.report.artifacts.push(artifact);
+        }
+        Err(error) => desk.warn(format!("the conversation could not be kept: {}", chain(&error))),
+    }
+}
+
+fn session_dir(runtime: &Runtime, desk: &Desk) -> Option<PathBuf> {
+    let dir = desk.place.home().join(runtime.session_files()?);
+    // The agent may have made a link of it.
+    fs::symlink_metadata(&dir).is_ok_and(|data| data.is_dir()).then_some(dir)
+}
+
+/// Keeps the workspace, and what it was when the thread began, sealed.
+fn workspace(invoked: &Invoked, desk: &mut Desk) {
+    let (seal, work) = (&invoked.task.seal, desk.place.work());
+    let baseline = invoked.baselines.thread.as_ref().unwrap_or(&invoked.baselines.dispatch);
+    let kept = write(desk, "workspace.sealed", |file| {
+        let sealing = seal.seal(Content::Workspace, file)?;
+        let sealing = snapshot::pack(&work, snapshot::WORKSPACE, &|_| true, sealing);
+        sealing.map_err(|error| io::Error::other(Box::new(error)))?.finish().map(drop)
+    });
+    let kept = kept.and_then(|((), tree)| {
+        let ((), origin) = write(desk, "baseline.sealed", |file| {
+            let mut sealing = seal.seal(Content::Baseline, file)?;
+            baseline.carry(&work, &mut sealing).map_err(|error| io::Error::other(Box::new(error)))?;
+            sealing.finish().map(drop)
+        })?;
+        Ok([tree, origin])
+    });
+    match kept {
+        Ok(artifacts) => {
+            desk.report.artifacts.extend(artifacts);
+            desk.report.workspace_saved = true;
+        }
+        Err(error) => desk.warn(format!("the workspace could not be kept: {}", chain(&error))),
+    }
+}
+
+/// Lists the logs.
+fn logs(desk: &mut Desk) {
+    for name in ["setup", "agent", "verify"] {
+        for stream in ["stdout", "stderr"] {
+            let name = format!("{name}.{stream}.log");
+            if let Ok(artifact) = artifact_of(&desk.place.out(), &name) {
+                desk.report.artifacts.push(artifact);
+            }
+        }
+    }
+}
+
+fn artifact_of(out: &Path, name: &str) -> io::Result<Artifact> {
+    let mut hashing = Hashing { inner: io::sink(), hash: Sha256::new(), size: 0 };
+    io::copy(&mut File::open(out.join(name))?, &mut hashing)?;
+    Ok(hashing.artifact(name))
+}
+
+/// Writes a file of the worker's. One that could not be written whole is taken away again.
+fn write<T>(
+    desk: &Desk,
+    name: &str,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<T>,
+) -> io::Result<(T, Artifact)> {
+    let path = desk.place.out().join(name);
+    let file = File::options().write(true).create_new(true).open(&path)?;
+    let mut hashing = Hashing { inner: BufWriter::new(file), hash: Sha256::new(), size: 0 };
+    let filled = fill(&mut hashing).and_then(|value| hashing.inner.flush().map(|()| value));
+    match filled {
+        Ok(value) => Ok((value, hashing.artifact(name))),
+        Err(error) => {
+            let _ = fs::remove_file(&path);
+            Err(error)
+        }
+    }
+}
+
+/// Hashes what is written on the way.
+struct Hashing<W> {
+    inner: W,
+    hash: Sha256,
+    size: u64,
+}
+
+impl<W> Hashing<W> {
+    fn artifact(self, path: &str) -> Artifact {
+        let sha256 = ContentHash::from_digest(self.hash.finalize().into());
+        Artifact { path: path.to_owned(), size: self.size, sha256 }
+    }
+}
+
+impl<W: Write> Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.inner.write(bytes)?;
+        self.hash.update(&bytes[..count]);
+        self.size += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}

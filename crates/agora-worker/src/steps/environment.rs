@@ -1,0 +1,128 @@
+//! Steps 7 and 8: secrets by their names, and the environment of everything behind the wall.
+//!
+//! The environment starts empty. A few variables of the worker's own come in, then the env bundles, then the dispatch's own
+//! secrets; later ones win.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use agora_core::bundle::{EnvBundle, SWITCHES, VariableName};
+use agora_core::secret::SecretValue;
+use agora_core::wire::bootstrap::Supplied;
+
+use super::fetch::Task;
+use super::stage::Staged;
+use crate::adapter::{Credential, Environment, Runtime};
+use crate::desk::Desk;
+use crate::fault::Fault;
+use crate::overlay::Laid;
+
+/// Where every variable comes from, with its secrets resolved.
+#[derive(Debug)]
+pub(crate) struct Secured {
+    task: Task,
+    runtime: Runtime,
+    laid: Laid,
+    /// Bundle by bundle, then the dispatch's own.
+    layers: Vec<BTreeMap<VariableName, Variable>>,
+}
+
+#[derive(Debug)]
+enum Variable {
+    Visible(String),
+    Secret(SecretValue),
+}
+
+/// A workspace and the environment to work in it.
+#[derive(Debug)]
+pub(crate) struct Equipped {
+    pub(crate) task: Task,
+    pub(crate) runtime: Runtime,
+    pub(crate) laid: Laid,
+    pub(crate) environment: Environment,
+}
+
+/// Step 7. A secret that a later bundle hides need not be there.
+pub(crate) fn resolve_secrets(staged: Staged) -> Result<Secured, Fault> {
+    let Staged { task, runtime, env, supplied, laid } = staged;
+    let mut layers: Vec<BTreeMap<VariableName, Variable>> = Vec::new();
+    for (place, bundle) in env.iter().enumerate() {
+        let hidden = |name: &VariableName| {
+            env[place + 1..].iter().any(|later| sets(later, name)) || task.manifest.secrets.contains_key(name)
+        };
+        let visible =
+            bundle.values().iter().map(|(name, value)| (name.clone(), Variable::Visible(value.clone())));
+        let mut layer: BTreeMap<_, _> = visible.collect();
+        for (name, reference) in bundle.secrets().iter().filter(|(name, _)| !hidden(name)) {
+            let secret = find(&supplied, name, &reference.to_string())?;
+            layer.insert(name.clone(), Variable::Secret(secret));
+        }
+        layers.push(layer);
+    }
+    let own = task.manifest.secrets.iter();
+    let own = own.map(|(name, secret)| Ok((name.clone(), Variable::Secret(find(&supplied, name, secret)?))));
+    layers.push(own.collect::<Result<_, Fault>>()?);
+    Ok(Secured { task, runtime, laid, layers })
+}
+
+fn sets(bundle: &EnvBundle, name: &VariableName) -> bool {
+    bundle.values().contains_key(name) || bundle.secrets().contains_key(name)
+}
+
+fn find(
+    supplied: &BTreeMap<String, Supplied>,
+    variable: &VariableName,
+    name: &str,
+) -> Result<SecretValue, Fault> {
+    let (variable, name) = (variable.to_string(), name.to_owned());
+    match supplied.get(&name) {
+        Some(Supplied::Value(value)) => Ok(value.clone()),
+        Some(Supplied::Missing(why)) => Err(Fault::SecretMissing { variable, name, why: why.clone() }),
+        Some(Supplied::Unreachable(why)) => {
+            Err(Fault::SecretUnreachable { variable, name, why: why.clone() })
+        }
+        None => Err(Fault::SecretMissing { variable, name, why: "the engine handed over none".to_owned() }),
+    }
+}
+
+/// Step 8: merges the layers, and leaves the agent one credential.
+pub(crate) fn merge(secured: Secured, desk: &mut Desk) -> Equipped {
+    let Secured { task, runtime, laid, layers } = secured;
+    let mut variables = desk.place.base().clone();
+    for (name, variable) in layers.into_iter().flatten() {
+        let value = match variable {
+            Variable::Visible(value) => OsString::from(value),
+            Variable::Secret(value) => OsString::from(value.expose()),
+        };
+        if !SWITCHES.contains(&name.as_str()) {
+            variables.insert(name.as_str().into(), value);
+        }
+    }
+    variables.insert("HOME".into(), desk.place.home().into());
+    // Its own: what runtimes leave in `/tmp` would be left for ever.
+    variables.insert("TMPDIR".into(), desk.place.tmp().into());
+    let mut environment = Environment(variables);
+    keep_one_credential(&mut environment, runtime.credentials(), desk);
+    Equipped { task, runtime, laid, environment }
+}
+
+/// Takes every credential away but the first: which of several a runtime would use is its secret, and we record which it was.
+fn keep_one_credential(environment: &mut Environment, known: &[Credential], desk: &mut Desk) {
+    let has = |credential: &&Credential| credential.variables.iter().all(|name| environment.has(name));
+    let mut found = known.iter().filter(has);
+    let Some(kept) = found.next() else { return };
+    let others: Vec<&Credential> = found.collect();
+    desk.report.auth = Some(kept.name.to_owned());
+    let spare = others.iter().flat_map(|credential| credential.variables).filter(|name| {
+        // An endpoint may belong to the one that is kept.
+        !kept.variables.contains(name) && !name.ends_with("_BASE_URL")
+    });
+    let spare: Vec<&str> = spare.copied().collect();
+    for name in &spare {
+        environment.0.remove(std::ffi::OsStr::new(name));
+    }
+    if !spare.is_empty() {
+        let names = spare.join(", ");
+        desk.warn(format!("several credentials were given; the {} is used, not {names}", kept.name));
+    }
+}

@@ -1,0 +1,84 @@
+//! Step 14: the one terminal event. Stored first, then said.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+
+use agora_core::event::Event;
+use agora_core::id::QuestionId;
+use agora_core::wire::line::Said;
+
+use super::decide::Ending;
+use crate::desk::Desk;
+use crate::outcome::{self, Stored};
+use crate::stopwatch::Stopwatch;
+
+/// The report's file in the dispatch's `out` directory.
+const REPORT: &str = "report.json";
+
+/// Whether the worker itself did its part: 0 for finished and paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Done {
+    Well,
+    Otherwise,
+}
+
+/// Ends the dispatch. Whoever stored the outcome first has decided; we say what holds.
+pub(crate) fn finish(ending: Ending, mut desk: Desk) -> Done {
+    let done = match &ending {
+        Ending::Finished | Ending::NeedsInput(_) => Done::Well,
+        Ending::Failed(_) | Ending::Cancelled(_) => Done::Otherwise,
+    };
+    let event = event(ending, &mut desk);
+    if let Err(error) = store_report(&mut desk) {
+        desk.warn(format!("the report could not be stored: {error}"));
+    }
+    let Ok(line) = desk.teller.line(Said::Event(event)) else {
+        // Everything in it was made by us and is JSON; there is nothing that could be said instead.
+        return Done::Otherwise;
+    };
+    // A full disk must not swallow the event: then it is said, if not stored.
+    let (line, done) = match outcome::store(&desk.place.out(), &line) {
+        Ok(Stored::Theirs(theirs)) => (theirs, Done::Otherwise),
+        Ok(Stored::Ours) | Err(_) => (line, done),
+    };
+    desk.teller.say_text(line);
+    let Desk { teller, .. } = desk;
+    teller.finish();
+    done
+}
+
+fn event(ending: Ending, desk: &mut Desk) -> Event {
+    let dispatch_id = desk.place.dispatch_id.clone();
+    let duration_ms = desk.since_started.as_ref().map_or(0, Stopwatch::millis);
+    match ending {
+        Ending::Finished => Event::Finished { dispatch_id, duration_ms },
+        Ending::NeedsInput(question) => {
+            let question_id = question_id(&dispatch_id);
+            Event::NeedsInput { dispatch_id, duration_ms, question_id, question }
+        }
+        Ending::Failed(fault) => Event::Failed { dispatch_id, duration_ms, failure: fault.failure() },
+        Ending::Cancelled(kept) => {
+            desk.report.kept_question = kept;
+            Event::Cancelled { dispatch_id, duration_ms }
+        }
+    }
+}
+
+/// A dispatch asks at most one question, so that the question's id is the dispatch's: told twice, it is the same.
+fn question_id(dispatch: &agora_core::DispatchId) -> QuestionId {
+    let digits = dispatch.as_str().trim_start_matches("d_");
+    let made = format!("q_{digits}").parse();
+    made.unwrap_or_else(|_| QuestionId::from_entropy([0; agora_core::id::ENTROPY]))
+}
+
+fn store_report(desk: &mut Desk) -> io::Result<()> {
+    desk.report.ended_at = desk.clock.now();
+    let report = Said::Report(Box::new(desk.report.clone()));
+    let line = desk.teller.line(report).map_err(io::Error::other)?;
+    let out = desk.place.out();
+    fs::create_dir_all(&out)?;
+    let mut file = File::options().write(true).create_new(true).open(out.join(REPORT))?;
+    file.write_all(line.as_bytes())?;
+    file.write_all(b"\n")?;
+    file.sync_all()
+}

@@ -1,0 +1,160 @@
+//! Step 11: runs the agent.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use agora_core::limits::{LINE_STDERR_BYTES, LINE_STDOUT_BYTES};
+use agora_core::wire::line::{Ran, Said};
+
+use super::channel::{Channel, Listening};
+use super::prepare::{Baselines, Ready};
+use crate::adapter::{Allowance, End, Environment, Invocation, Job, Listener, Runtime, RuntimeExit};
+use crate::budget;
+use crate::child::drain::{Capped, Lines, Redacting, Tee};
+use crate::child::{Ended, GRACE, How, Limits, Sink, Spec, Stopper};
+use crate::desk::Desk;
+use crate::fault::{Fault, workspace};
+use crate::steps::fetch::Task;
+
+/// The agent has ended, and nothing that it started is left.
+pub(crate) struct Invoked {
+    pub(crate) task: Task,
+    pub(crate) runtime: Runtime,
+    pub(crate) environment: Environment,
+    pub(crate) baselines: Baselines,
+    pub(crate) ended: Ended,
+    pub(crate) exit: RuntimeExit,
+    /// What ended it first: the dispatch's time, or what was left of the budget's.
+    pub(crate) minutes_left: bool,
+    pub(crate) channel: Option<Channel>,
+}
+
+/// The listener, shared between the thread that reads and us, and what it may stop.
+struct Hearing {
+    listener: Option<Box<dyn Listener>>,
+    stopper: Option<Stopper>,
+}
+
+pub(crate) fn run(listening: Listening, desk: &mut Desk) -> Result<Invoked, Fault> {
+    let Listening { ready, mut channel } = listening;
+    let Ready { task, runtime, environment, baselines, words, session } = ready;
+    let left = budget::left(&task)?;
+    let job = Job {
+        place: &desk.place,
+        task: &task,
+        environment: &environment,
+        prompt: words.prompt,
+        follow_up: words.follow_up,
+        teaching: words.teaching,
+        session: session.as_ref(),
+        left: Allowance { turns: left.turns, tokens: left.tokens, usd: left.usd },
+    };
+    let invocation = runtime.plan(&job)?;
+    if let Some(resumed) = &mut desk.report.resumed_with {
+        resumed.session = invocation.resumed;
+    }
+    let timeout = Duration::from_secs(u64::from(task.manifest.limits.timeout_seconds));
+    let time = left.time.map_or(timeout, |left| left.min(timeout));
+    let limits = Limits { time: Some(time), ..task.limits() };
+    let (spec, listener) = spec(invocation, &environment, limits, desk);
+    let (ended, exit) = match supervise(spec, listener, channel.as_mut(), desk) {
+        Ok(ran) => ran,
+        Err(fault) => {
+            if let Some(channel) = channel {
+                channel.stop(desk);
+            }
+            return Err(fault);
+        }
+    };
+    let minutes_left = left.time.is_none_or(|left| left > timeout);
+    Ok(Invoked { task, runtime, environment, baselines, ended, exit, minutes_left, channel })
+}
+
+fn spec(
+    invocation: Invocation,
+    environment: &Environment,
+    limits: Limits,
+    desk: &Desk,
+) -> (Spec, Box<dyn Listener>) {
+    let mut variables = environment.0.clone();
+    variables.extend(invocation.environment.into_iter().map(|(name, value)| (name.into(), value)));
+    let spec = Spec {
+        program: invocation.program,
+        arguments: invocation.arguments,
+        directory: desk.place.work(),
+        environment: variables.into_iter().collect(),
+        stdin: invocation.stdin,
+        limits,
+        soft: invocation.soft,
+        grace: GRACE,
+    };
+    (spec, invocation.listener)
+}
+
+fn supervise(
+    spec: Spec,
+    listener: Box<dyn Listener>,
+    channel: Option<&mut Channel>,
+    desk: &mut Desk,
+) -> Result<(Ended, RuntimeExit), Fault> {
+    let hearing = Arc::new(Mutex::new(Hearing { listener: Some(listener), stopper: None }));
+    let stdout = Arc::new(Mutex::new(Capped::new(LINE_STDOUT_BYTES)));
+    let stderr = Arc::new(Mutex::new(Capped::new(LINE_STDERR_BYTES)));
+    let logs = desk.logs("agent").map_err(workspace("making the agent's log"))?;
+    let heard = Arc::clone(&hearing);
+    let lines = Lines::new(move |line: &[u8]| {
+        let mut hearing = heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let wish = hearing.listener.as_mut().and_then(|listener| listener.line(line));
+        if let (Some(why), Some(stopper)) = (wish, &hearing.stopper) {
+            stopper.stop(why);
+        }
+    });
+    let hidden = Tee(vec![Box::new(logs.stdout), Box::new(Arc::clone(&stdout))]);
+    let out = Tee(vec![Box::new(lines), Box::new(Redacting::new(&desk.redactor, hidden))]);
+    let hidden = Tee(vec![Box::new(logs.stderr), Box::new(Arc::clone(&stderr))]);
+    let err: Box<dyn Sink> = Box::new(Redacting::new(&desk.redactor, hidden));
+    let running = desk.keeper.start(spec, Box::new(out), err).map_err(Fault::NotStarted)?;
+    hearing.lock().unwrap_or_else(PoisonError::into_inner).stopper = Some(running.stopper());
+    desk.cancel.watch(running.stopper());
+    if let Some(channel) = channel {
+        channel.may_stop(running.stopper()).map_err(workspace("watching the channel"))?;
+    }
+    let ended = running.wait();
+    desk.cancel.unwatch();
+    let text = |capped: &Mutex<Capped>| capped.lock().unwrap_or_else(PoisonError::into_inner).text();
+    let (stdout, stderr) = (text(&stdout), text(&stderr));
+    let end = End { ended: &ended, stdout: &stdout, stderr: &stderr };
+    let listener = hearing.lock().unwrap_or_else(PoisonError::into_inner).listener.take();
+    // The one listener is taken here and nowhere else.
+    let exit = listener.map(|listener| listener.conclude(&end)).ok_or(Fault::Cancelled)?;
+    desk.say(Said::AdapterRan(Ran {
+        exit_code: shell_code(ended.how),
+        duration_ms: millis(ended.duration),
+        stdout: capped(&exit.text),
+        stderr,
+    }))?;
+    Ok((ended, exit))
+}
+
+/// Says an end as shells do.
+pub(crate) fn shell_code(how: How) -> i32 {
+    match how {
+        How::Exited(code) => code,
+        How::Killed(signal) => 128 + signal,
+    }
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Cuts a text that a line could not hold, keeping its head and its tail.
+fn capped(text: &str) -> String {
+    if text.len() <= LINE_STDOUT_BYTES {
+        return text.to_owned();
+    }
+    let mut capped = Capped::new(LINE_STDOUT_BYTES);
+    capped.take(text.as_bytes());
+    capped.end();
+    capped.text()
+}

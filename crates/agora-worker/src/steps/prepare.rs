@@ -1,0 +1,187 @@
+//! Between steps 9 and 10: the workspace as the agent finds it, and what it is told.
+//!
+//! A thread that goes on gets its workspace back exactly as it was left. Overlay and setup script have run before that on fresh
+//! ground: what they did outside the workspace is needed again, what they did inside is in the snapshot.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use agora_core::template::PromptData;
+use agora_core::wire::manifest::{PriorSession, SealedAt};
+use agora_core::wire::report::ResumedWith;
+use serde_json::Value;
+
+use super::environment::Equipped;
+use super::fetch;
+use super::setup::SetUp;
+use crate::adapter::{Environment, Runtime};
+use crate::desk::Desk;
+use crate::fault::{Fault, FetchFault, workspace};
+use crate::needs_input::resume::Occasion;
+use crate::needs_input::{self, teach};
+use crate::overlay::{Fingerprint, Laid, LaidFile};
+use crate::patch::{Baseline, Known, KnownFile};
+use crate::seal::{Content, Seal};
+use crate::snapshot;
+use crate::steps::fetch::Task;
+
+/// Everything is in its place. The agent may start.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) task: Task,
+    pub(crate) runtime: Runtime,
+    pub(crate) environment: Environment,
+    pub(crate) baselines: Baselines,
+    pub(crate) words: Words,
+    /// The conversation whose files were put back.
+    pub(crate) session: Option<agora_core::wire::report::SessionMark>,
+}
+
+/// What the workspace was.
+#[derive(Debug)]
+pub(crate) struct Baselines {
+    /// When this dispatch began.
+    pub(crate) dispatch: Baseline,
+    /// When the thread began, if that is another moment.
+    pub(crate) thread: Option<Baseline>,
+}
+
+/// What the agent is told.
+#[derive(Debug)]
+pub(crate) struct Words {
+    pub(crate) prompt: String,
+    pub(crate) follow_up: String,
+    pub(crate) teaching: Option<String>,
+}
+
+pub(crate) fn prepare(set_up: SetUp, desk: &mut Desk) -> Result<Ready, Fault> {
+    let SetUp(Equipped { task, runtime, laid, environment }) = set_up;
+    let words = words(&task, desk)?;
+    let prior = &task.manifest.prior;
+    if let Some(sealed) = &prior.workspace {
+        restore_workspace(sealed, &task.seal, desk)?;
+    }
+    needs_input::clear(&desk.place.work()).map_err(workspace("making agora's directory in the workspace"))?;
+    write_inputs(&task, desk).map_err(workspace("writing the input"))?;
+    let baselines = baselines(prior.baseline.as_ref(), &laid, &task.seal, desk)?;
+    let session = match &prior.session {
+        Some(session) => restore_session(session, &runtime, &task.seal, desk)?,
+        None => None,
+    };
+    if !matches!(task.occasion, Occasion::First) {
+        let partial_state =
+            task.occasion.answered().is_some_and(|answered| !answered.question.partial_state().is_null());
+        let resumed =
+            ResumedWith { workspace: prior.workspace.is_some(), session: session.is_some(), partial_state };
+        desk.report.resumed_with = Some(resumed);
+    }
+    Ok(Ready { task, runtime, environment, baselines, words, session })
+}
+
+fn words(task: &Task, desk: &Desk) -> Result<Words, Fault> {
+    let (manifest, input) = (&task.manifest, task.manifest.input());
+    let resumption = task.occasion.answered().map(|answered| answered.resumption());
+    let resumed = resumption.is_some();
+    let data =
+        PromptData::new(&input, manifest.thread_id.as_str(), manifest.dispatch_id.as_str(), resumption);
+    let data = match &task.occasion {
+        Occasion::Continued { message } => data.continued(message.as_deref()),
+        Occasion::First | Occasion::Answered(_) => data,
+    };
+    let state = &manifest.partial_state.0;
+    let data = if resumed || state.is_null() { data } else { data.with_partial_state(state.clone()) };
+    let template = task.subagent.prompt_template.as_ref();
+    Ok(Words {
+        prompt: data.prompt(template).map_err(Fault::Prompt)?,
+        follow_up: data.follow_up(template).map_err(Fault::Prompt)?,
+        teaching: if task.teaches() { teach::lines(task.subagent.ask, &desk.place.work()) } else { None },
+    })
+}
+
+/// Writes what the agent may look up: its input, and the answer it waited for.
+fn write_inputs(task: &Task, desk: &Desk) -> io::Result<()> {
+    let write = |name: &str, value: &Value| fs::write(desk.place.in_agora(name), format!("{value:#}\n"));
+    write("input.json", &task.manifest.input.0)?;
+    match task.occasion.answered() {
+        Some(answered) => write("resume.json", &answered.file(&task.manifest.thread_id)),
+        None => Ok(()),
+    }
+}
+
+fn open_sealed(what: &str, sealed: &SealedAt) -> Result<File, Fault> {
+    // Its hash is checked by the seal's tags, block by block: whoever holds the thread's key made it.
+    Ok(fetch::open(what, &sealed.location)?)
+}
+
+/// Makes a fault of a sealed file that does not open: it was changed, or it cannot be read.
+fn unopened(what: &str) -> impl FnOnce(io::Error) -> Fault {
+    let what = what.to_owned();
+    move |error| match error.kind() {
+        io::ErrorKind::InvalidData => FetchFault::Mismatch { what }.into(),
+        _ => FetchFault::Unreachable { what, path: std::path::PathBuf::new(), source: error }.into(),
+    }
+}
+
+fn restore_workspace(sealed: &SealedAt, seal: &Seal, desk: &Desk) -> Result<(), Fault> {
+    let (what, work) = ("the thread's workspace", desk.place.work());
+    let opening = seal.open(Content::Workspace, open_sealed(what, sealed)?).map_err(unopened(what))?;
+    empty(&work).map_err(workspace("clearing the workspace"))?;
+    snapshot::unpack(opening, snapshot::WORKSPACE, &work).map_err(Fault::Snapshot)
+}
+
+fn empty(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn known_file(file: &LaidFile) -> KnownFile {
+    let Fingerprint { dev, ino, size, mtime_ns, ctime_ns } = file.fingerprint;
+    KnownFile {
+        pack: Arc::clone(&file.pack),
+        offset: file.offset,
+        len: file.len,
+        sha256: file.sha256.digest(),
+        fingerprint: crate::patch::Fingerprint { dev, ino, size, mtime_ns, ctime_ns },
+    }
+}
+
+fn baselines(carried: Option<&SealedAt>, laid: &Laid, seal: &Seal, desk: &Desk) -> Result<Baselines, Fault> {
+    let mut known = Known::default();
+    for file in &laid.files {
+        known.add(file.path.as_str(), known_file(file));
+    }
+    let spool = desk.spool().map_err(workspace("making room for the baseline"))?;
+    let dispatch = Baseline::take(&desk.place.work(), spool, &known).map_err(Fault::Patch)?;
+    let Some(sealed) = carried else { return Ok(Baselines { dispatch, thread: None }) };
+    let what = "the thread's baseline";
+    let mut opening = seal.open(Content::Baseline, open_sealed(what, sealed)?).map_err(unopened(what))?;
+    let thread = dispatch.resume(&mut opening).map_err(Fault::Patch)?;
+    Ok(Baselines { dispatch, thread: Some(thread) })
+}
+
+/// Puts the runtime's conversation back, if this runtime can go on with it.
+fn restore_session(
+    session: &PriorSession,
+    runtime: &Runtime,
+    seal: &Seal,
+    desk: &mut Desk,
+) -> Result<Option<agora_core::wire::report::SessionMark>, Fault> {
+    let Some(below) = runtime.session_files().filter(|_| session.mark.runtime == runtime.word()) else {
+        desk.warn(format!("the conversation was `{}`'s; this is `{}`", session.mark.runtime, runtime.word()));
+        return Ok(None);
+    };
+    let (what, dir) = ("the thread's session", desk.place.home().join(below));
+    fs::create_dir_all(&dir).map_err(workspace("making room for the session"))?;
+    let opening = seal.open(Content::Session, open_sealed(what, &session.files)?).map_err(unopened(what))?;
+    snapshot::unpack(opening, snapshot::SESSION, &dir).map_err(Fault::Snapshot)?;
+    Ok(Some(session.mark.clone()))
+}

@@ -1,0 +1,66 @@
+//! Step 6: lays the helper and the capabilities over the workspace.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use agora_core::bundle::EnvBundle;
+use agora_core::overlay::{Helper, Layer, Owner, plan};
+use agora_core::wire::bootstrap::Supplied;
+use agora_core::wire::line::Said;
+
+use super::fetch::{Fetched, FetchedCapability, Task};
+use crate::adapter::Runtime;
+use crate::desk::Desk;
+use crate::fault::{Fault, workspace};
+use crate::needs_input::teach;
+use crate::overlay::{Contents, Laid, lay};
+
+/// A workspace with everything in it that was declared.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    pub(crate) task: Task,
+    pub(crate) runtime: Runtime,
+    pub(crate) env: Vec<EnvBundle>,
+    pub(crate) supplied: BTreeMap<String, Supplied>,
+    pub(crate) laid: Laid,
+}
+
+/// Lays the files, and says which of them lost to others.
+pub(crate) fn stage(fetched: Fetched, desk: &mut Desk) -> Result<Staged, Fault> {
+    for dir in desk.place.directories() {
+        fs::create_dir_all(&dir).map_err(workspace("making the dispatch's directories"))?;
+    }
+    let Fetched { task, runtime, capabilities, env, supplied } = fetched;
+    let helper = helper(&task)?;
+    let (layers, contents) = layers(helper.as_ref(), &capabilities);
+    let plan = plan(&task.subagent.runtime, &layers).map_err(Fault::Conflict)?;
+    for dropped in &plan.dropped {
+        let (winner, loser) = (dropped.winner.to_string(), dropped.loser.to_string());
+        desk.say(Said::OverlayDropped { path: dropped.path.clone(), winner, loser })?;
+    }
+    let laid = lay(&desk.place.work(), &plan, &contents).map_err(Fault::Overlay)?;
+    Ok(Staged { task, runtime, env, supplied, laid })
+}
+
+/// Returns the skill that teaches asking, unless it is switched off.
+fn helper(task: &Task) -> Result<Option<Helper>, Fault> {
+    if !task.teaches() {
+        return Ok(None);
+    }
+    let unusable = |error: agora_core::bundle::TreeError| Fault::Setup(error.to_string());
+    Helper::new(&teach::skill()).map(Some).map_err(unusable)
+}
+
+fn layers<'a>(
+    helper: Option<&'a Helper>,
+    capabilities: &'a [FetchedCapability],
+) -> (Vec<Layer<'a>>, Vec<Contents<'a>>) {
+    let taught = helper.map(|helper| {
+        (Layer { owner: Owner::Helper, tree: &helper.tree }, Contents::Memory(helper.pack.as_slice()))
+    });
+    let declared = capabilities.iter().map(|capability| {
+        let owner = Owner::Capability(capability.name.clone());
+        (Layer { owner, tree: &capability.tree }, Contents::Pack(capability.pack.clone()))
+    });
+    taught.into_iter().chain(declared).unzip()
+}

@@ -1,0 +1,127 @@
+//! The real Codex, against a scripted model, in the real worker.
+#![expect(clippy::unwrap_used, reason = "a test fails loudly")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use agora_core::reason::FailureCode;
+use agora_testkit::model::{Cut, Model, Turn};
+use agora_testkit::part;
+use agora_testkit::worker::Dispatch;
+use serde_json::{Value, json};
+
+const WORKER: &str = env!("CARGO_BIN_EXE_agora-worker");
+
+fn codex() -> Option<PathBuf> {
+    part::find("AGORA_TEST_CODEX")
+}
+
+fn dispatch(codex: &Path, url: &str, subagent: Value) -> Dispatch {
+    let mut fields = json!({"runtime": "codex", "systemPrompt": "You are the planner.", "promptTemplate": "Task: {{task}}",
+        "model": "gpt-5-codex"});
+    fields.as_object_mut().unwrap().extend(subagent.as_object().unwrap().clone());
+    Dispatch::of(WORKER, fields)
+        .program("codex", codex)
+        .input(json!({"task": "choose a database"}))
+        .env_with_secrets(&[("OPENAI_BASE_URL", url)], &[("OPENAI_API_KEY", "local:auth/codex")])
+        .secret("local:auth/codex", "sk-test-0123456789")
+}
+
+fn url(model: &Model) -> String {
+    format!("{}/v1", model.url())
+}
+
+#[test]
+fn a_question_pauses_and_the_answer_goes_on_in_the_same_conversation() {
+    let Some(codex) = codex() else { return };
+    let question = json!({"question": "sqlite or postgres?", "options": ["sqlite", "postgres"], "partial_state": {"ruled_out": ["mysql"]}});
+    let script = vec![
+        Turn::shell("echo notes > notes.txt; echo key=$OPENAI_API_KEY > key.txt"),
+        Turn::write_file(".agora/needs_input.json", question.to_string()),
+        Turn::text("I have asked."),
+        Turn::text("postgres it is"),
+    ];
+    let model = Model::start(script);
+    let first = dispatch(&codex, &url(&model), json!({})).file("AGENTS.md", "My own rules.\n").run();
+    assert_eq!(first.asked().items()[0].options()[1].label, "postgres");
+    assert_eq!(first.adapter_ran().unwrap().stdout, "I have asked.");
+    assert_eq!(first.file("key.txt").unwrap(), "key=\n", "what the agent runs does not see the key");
+    let report = first.report();
+    assert_eq!(
+        (report.auth.as_deref(), report.session.as_ref().unwrap().runtime.as_str()),
+        (Some("api-key"), "codex")
+    );
+    assert_eq!(report.usage.unwrap().models[0].input_tokens, 300);
+    let request = &model.requests()[0];
+    let taught = request.system_text();
+    assert!(
+        taught.contains("You are the planner.") && taught.contains("Asking a question (agora)"),
+        "{taught}"
+    );
+    assert!(request.holds("agora-needs-input"), "the skill is listed");
+    assert!(request.holds("My own rules."));
+
+    let second = first.answered(json!({"q1": "postgres"})).run();
+    let report = second.finished();
+    assert_eq!(report.output.text, "postgres it is");
+    let request = &model.requests()[3];
+    for said in ["Task: choose a database", "notes.txt", "USER_INPUT_RESPONSE {\"q1\":\"postgres\"}"] {
+        assert!(request.holds(said), "the conversation holds {said}");
+    }
+    assert_eq!(second.file("notes.txt").unwrap(), "notes\n");
+    assert_eq!(second.file("AGENTS.md").unwrap(), "My own rules.\n");
+    assert!(report.resumed_with.unwrap().session);
+    assert_eq!(report.usage.unwrap().models[0].input_tokens, 100, "this run alone");
+    assert!(fs::metadata(second.out("session.sealed")).is_ok());
+    for (name, bytes) in second.everything() {
+        assert!(!String::from_utf8_lossy(&bytes).contains("sk-test-0123456789"), "{name}");
+    }
+}
+
+#[test]
+fn nobody_is_taught_where_it_is_switched_off() {
+    let Some(codex) = codex() else { return };
+    let model = Model::start(vec![Turn::text("a")]);
+    dispatch(&codex, &url(&model), json!({}))
+        .env(&[("AGORA_DISABLE_NEEDS_INPUT_HELPER", "true")])
+        .run()
+        .finished();
+    assert!(!model.requests()[0].holds("needs_input") && !model.requests()[0].holds("agora-needs-input"));
+}
+
+#[test]
+fn errors_of_the_service_are_told_apart_and_end_soon() {
+    let Some(codex) = codex() else { return };
+    let failed = |script: Vec<Turn>| {
+        let model = Model::start(script);
+        let ended = dispatch(&codex, &url(&model), json!({})).run();
+        assert!(model.requests().len() <= 8);
+        ended.failed().code.clone()
+    };
+    let error = |status, kind| vec![Turn::error_times(99, status, kind, "no")];
+    assert_eq!(failed(error(401, "invalid_request_error")), FailureCode::Auth);
+    assert_eq!(failed(error(429, "rate_limit_exceeded")), FailureCode::RateLimited);
+    assert_eq!(failed(error(500, "server_error")), FailureCode::ProviderUnavailable);
+    assert_eq!(failed(error(503, "server_error")), FailureCode::ProviderUnavailable);
+    let cut = |_| Turn::cut_after(Cut::Events(1), Turn::text("half a sentence"));
+    assert_eq!(failed((0..9).map(cut).collect()), FailureCode::ProviderUnavailable);
+}
+
+/// By itself codex would wait for ever.
+#[test]
+fn a_service_that_is_not_there_ends_the_run() {
+    let Some(codex) = codex() else { return };
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let ended = dispatch(&codex, &format!("http://{nobody}/v1"), json!({})).run();
+    assert_eq!(ended.failed().code, FailureCode::ProviderUnavailable, "{}", ended.failed().detail);
+}
+
+#[test]
+fn a_schema_gives_structured_output() {
+    let Some(codex) = codex() else { return };
+    let schema = json!({"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"], "additionalProperties": false});
+    let model = Model::start(vec![Turn::text(r#"{"status":"done"}"#)]);
+    let report = dispatch(&codex, &url(&model), json!({"outputSchema": schema})).run().finished();
+    assert_eq!(report.output.structured, Some(json!({"status": "done"})));
+    assert_eq!(model.requests()[0].body["text"]["format"]["type"], "json_schema");
+}
