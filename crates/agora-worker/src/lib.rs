@@ -22,6 +22,8 @@ pub mod child;
 mod desk;
 #[cfg(target_os = "linux")]
 mod fault;
+#[cfg(target_os = "linux")]
+mod hashing;
 mod needs_input;
 mod outcome;
 mod outputs;

@@ -209,6 +209,8 @@ pub struct Report {
     pub session: Option<SessionMark>,
     pub workspace_saved: bool,
     pub resumed_with: Option<ResumedWith>,
+    /// What stood between the agent and everything else: `none`, until there is a wall.
+    pub isolation: String,
     pub versions: Versions,
     /// Everything else in the `out` directory.
     pub artifacts: Vec<Artifact>,
@@ -236,6 +238,7 @@ impl Report {
             session: None,
             workspace_saved: false,
             resumed_with: None,
+            isolation: "none".to_owned(),
             versions: Versions::default(),
             artifacts: Vec::new(),
             kept_question: None,

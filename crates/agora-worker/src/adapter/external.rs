@@ -79,8 +79,8 @@ impl External {
         Err(Fault::NoAdapter { runtime: self.name.to_string(), why })
     }
 
-    pub(crate) fn name(&self) -> &str {
-        self.name.as_str()
+    pub(crate) fn name(&self) -> &Name {
+        &self.name
     }
 
     pub(super) fn plan(&self, job: &Job<'_>) -> Result<Invocation, Fault> {

@@ -17,6 +17,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use agora_core::bundle;
 use agora_core::limits::PROMPT_BYTES;
 use agora_core::question::Question;
 use agora_core::reason::FailureCode;
@@ -214,7 +215,17 @@ impl Runtime {
             Self::Claude => "claude-code",
             Self::Codex => "codex",
             Self::Command => "command",
-            Self::External(external) => external.name(),
+            Self::External(external) => external.name().as_str(),
+        }
+    }
+
+    /// Returns the runtime whose rules the overlay follows. A dispatch may run on another than its subagent names.
+    pub(crate) fn rules(&self) -> bundle::Runtime {
+        match self {
+            Self::Claude => bundle::Runtime::ClaudeCode,
+            Self::Codex => bundle::Runtime::Codex,
+            Self::Command => bundle::Runtime::Command(Vec::new()),
+            Self::External(external) => bundle::Runtime::External(external.name().clone()),
         }
     }
 

@@ -3,10 +3,8 @@
 use std::path::Path;
 
 use agora_core::bundle::Ask;
+use agora_core::overlay::HELPER;
 use agora_core::sentinel;
-
-/// The skill's name, which a capability may take to replace it.
-pub(crate) const SKILL: &str = "agora-needs-input";
 
 /// Returns the lines for the system prompt. `never` gets none: there is nobody to ask.
 pub(crate) fn lines(ask: Ask, workspace: &Path) -> Option<String> {
@@ -41,7 +39,7 @@ You will be started again with the answer (`.agora/resume.json`), in this same w
 pub(crate) fn skill() -> String {
     format!(
         r#"---
-name: {SKILL}
+name: {HELPER}
 description: Ask the person or system that dispatched you a question and stop, instead of guessing. Use when the task is ambiguous, a decision is not yours, or you were denied something that you need.
 ---
 
@@ -112,6 +110,6 @@ mod tests {
         let (example, _) = rest.split_once("```").unwrap();
         let question = sentinel::parse(example.as_bytes()).unwrap();
         assert_eq!(question.items()[0].options().len(), 2);
-        assert!(skill.starts_with(&format!("---\nname: {SKILL}\ndescription: ")));
+        assert!(skill.starts_with(&format!("---\nname: {HELPER}\ndescription: ")));
     }
 }

@@ -116,6 +116,5 @@ impl Contents<'_> {
 }
 
 fn is_hash(expected: ContentHash, hash: Sha256) -> bool {
-    let digits: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    expected.digits() == digits
+    ContentHash::from_digest(hash.finalize().into()) == expected
 }

@@ -7,9 +7,8 @@ mod contents;
 mod workspace;
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +17,7 @@ use std::thread;
 use agora_core::overlay::{Conflict, Owner, Placed, Plan, Source};
 use agora_core::{BundlePath, ContentHash};
 
+pub use crate::patch::Fingerprint;
 pub use contents::Contents;
 use contents::Reader;
 pub use workspace::Obstacle;
@@ -48,29 +48,6 @@ pub struct LaidFile {
     pub sha256: ContentHash,
     /// Taken after the last change that was made here.
     pub fingerprint: Fingerprint,
-}
-
-/// What a file system tells of a file without reading it: whoever writes to the file changes some of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fingerprint {
-    pub dev: u64,
-    pub ino: u64,
-    pub size: u64,
-    pub mtime_ns: i128,
-    pub ctime_ns: i128,
-}
-
-impl From<&Metadata> for Fingerprint {
-    fn from(metadata: &Metadata) -> Self {
-        let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-        Self {
-            dev: metadata.dev(),
-            ino: metadata.ino(),
-            size: metadata.size(),
-            mtime_ns: nanos(metadata.mtime(), metadata.mtime_nsec()),
-            ctime_ns: nanos(metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
 }
 
 /// Says why the workspace is not what the capabilities make of it.

@@ -1,8 +1,8 @@
 //! What stands at a path, and where its original bytes are.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
 use rustix::fs::Stat;
@@ -30,6 +30,19 @@ impl Fingerprint {
             size: u64::try_from(stat.st_size).unwrap_or(0),
             mtime_ns: nanoseconds(stat.st_mtime.into(), stat.st_mtime_nsec.into()),
             ctime_ns: nanoseconds(stat.st_ctime.into(), stat.st_ctime_nsec.into()),
+        }
+    }
+}
+
+impl From<&Metadata> for Fingerprint {
+    fn from(data: &Metadata) -> Self {
+        let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        Self {
+            dev: data.dev(),
+            ino: data.ino(),
+            size: data.size(),
+            mtime_ns: nanoseconds(data.mtime(), data.mtime_nsec()),
+            ctime_ns: nanoseconds(data.ctime(), data.ctime_nsec()),
         }
     }
 }

@@ -7,15 +7,14 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agora_core::ContentHash;
 use agora_core::wire::line::Said;
 use agora_core::wire::report::{Artifact, LeftOut, Output, PatchReport, VerifyReport, Versions};
-use sha2::{Digest, Sha256};
 
 use super::invoke::{Invoked, millis, shell_code};
 use crate::adapter::Runtime;
 use crate::child::{GRACE, How, Input, Limits, SoftSignal, Spec};
 use crate::desk::Desk;
+use crate::hashing::Hashing;
 use crate::outputs;
 use crate::patch::{Baseline, PatchSummary};
 use crate::seal::Content;
@@ -158,7 +157,9 @@ fn session(invoked: &Invoked, desk: &mut Desk) {
     let seal = &invoked.task.seal;
     let kept = write(desk, "session.sealed", |file| {
         let sealing = seal.seal(Content::Session, file)?;
-        let sealing = snapshot::pack(&below, snapshot::SESSION, &|_| true, sealing);
+        let is_link =
+            |path: &Path| fs::symlink_metadata(below.join(path)).is_ok_and(|data| data.is_symlink());
+        let sealing = snapshot::pack(&below, snapshot::SESSION, &|path| !is_link(path), sealing);
         sealing.map_err(|error| io::Error::other(Box::new(error)))?.finish().map(drop)
     });
     match kept {
@@ -215,9 +216,13 @@ fn logs(desk: &mut Desk) {
 }
 
 fn artifact_of(out: &Path, name: &str) -> io::Result<Artifact> {
-    let mut hashing = Hashing { inner: io::sink(), hash: Sha256::new(), size: 0 };
+    let mut hashing = Hashing::new(io::sink());
     io::copy(&mut File::open(out.join(name))?, &mut hashing)?;
-    Ok(hashing.artifact(name))
+    Ok(artifact(name, &hashing))
+}
+
+fn artifact<T>(name: &str, hashing: &Hashing<T>) -> Artifact {
+    Artifact { path: name.to_owned(), size: hashing.size(), sha256: hashing.hash() }
 }
 
 /// Writes a file of the worker's. One that could not be written whole is taken away again.
@@ -228,40 +233,13 @@ fn write<T>(
 ) -> io::Result<(T, Artifact)> {
     let path = desk.place.out().join(name);
     let file = File::options().write(true).create_new(true).open(&path)?;
-    let mut hashing = Hashing { inner: BufWriter::new(file), hash: Sha256::new(), size: 0 };
-    let filled = fill(&mut hashing).and_then(|value| hashing.inner.flush().map(|()| value));
+    let mut hashing = Hashing::new(BufWriter::new(file));
+    let filled = fill(&mut hashing).and_then(|value| hashing.flush().map(|()| value));
     match filled {
-        Ok(value) => Ok((value, hashing.artifact(name))),
+        Ok(value) => Ok((value, artifact(name, &hashing))),
         Err(error) => {
             let _ = fs::remove_file(&path);
             Err(error)
         }
-    }
-}
-
-/// Hashes what is written on the way.
-struct Hashing<W> {
-    inner: W,
-    hash: Sha256,
-    size: u64,
-}
-
-impl<W> Hashing<W> {
-    fn artifact(self, path: &str) -> Artifact {
-        let sha256 = ContentHash::from_digest(self.hash.finalize().into());
-        Artifact { path: path.to_owned(), size: self.size, sha256 }
-    }
-}
-
-impl<W: Write> Write for Hashing<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.inner.write(bytes)?;
-        self.hash.update(&bytes[..count]);
-        self.size += count as u64;
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
     }
 }

@@ -36,6 +36,7 @@ pub(crate) fn finish(ending: Ending, mut desk: Desk) -> Done {
         // Everything in it was made by us and is JSON; there is nothing that could be said instead.
         return Done::Otherwise;
     };
+    clear(&desk);
     // A full disk must not swallow the event: then it is said, if not stored.
     let (line, done) = match outcome::store(&desk.place.out(), &line) {
         Ok(Stored::Theirs(theirs)) => (theirs, Done::Otherwise),
@@ -69,6 +70,13 @@ fn question_id(dispatch: &agora_core::DispatchId) -> QuestionId {
     let digits = dispatch.as_str().trim_start_matches("d_");
     let made = format!("q_{digits}").parse();
     made.unwrap_or_else(|_| QuestionId::from_entropy([0; agora_core::id::ENTROPY]))
+}
+
+/// Takes away what only this dispatch needed. The workspace stays until the engine has what it wants of it.
+fn clear(desk: &Desk) {
+    for dir in [desk.place.home(), desk.place.aids(), desk.place.tmp()] {
+        let _ = fs::remove_dir_all(dir);
+    }
 }
 
 fn store_report(desk: &mut Desk) -> io::Result<()> {

@@ -3,8 +3,8 @@
 //! A thread that goes on gets its workspace back exactly as it was left. Overlay and setup script have run before that on fresh
 //! ground: what they did outside the workspace is needed again, what they did inside is in the snapshot.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,9 +19,10 @@ use super::setup::SetUp;
 use crate::adapter::{Environment, Runtime};
 use crate::desk::Desk;
 use crate::fault::{Fault, FetchFault, workspace};
+use crate::hashing::Hashing;
 use crate::needs_input::resume::Occasion;
 use crate::needs_input::{self, teach};
-use crate::overlay::{Fingerprint, Laid, LaidFile};
+use crate::overlay::{Laid, LaidFile};
 use crate::patch::{Baseline, Known, KnownFile};
 use crate::seal::{Content, Seal};
 use crate::snapshot;
@@ -110,9 +111,24 @@ fn write_inputs(task: &Task, desk: &Desk) -> io::Result<()> {
     }
 }
 
-fn open_sealed(what: &str, sealed: &SealedAt) -> Result<File, Fault> {
-    // Its hash is checked by the seal's tags, block by block: whoever holds the thread's key made it.
-    Ok(fetch::open(what, &sealed.location)?)
+/// Reads a sealed file to its end, and sees that it is the one that the manifest names: the seal itself would also open an
+/// older one of the same thread.
+fn with_sealed<T>(
+    what: &str,
+    sealed: &SealedAt,
+    seal: &Seal,
+    content: Content,
+    read: impl FnOnce(&mut dyn Read) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    let mut hashing = Hashing::new(fetch::open(what, &sealed.location)?);
+    let mut opening = seal.open(content, &mut hashing).map_err(unopened(what))?;
+    let value = read(&mut opening)?;
+    io::copy(&mut opening, &mut io::sink()).map_err(unopened(what))?;
+    if hashing.hash() == sealed.sha256 {
+        Ok(value)
+    } else {
+        Err(FetchFault::Mismatch { what: what.to_owned() }.into())
+    }
 }
 
 /// Makes a fault of a sealed file that does not open: it was changed, or it cannot be read.
@@ -125,10 +141,11 @@ fn unopened(what: &str) -> impl FnOnce(io::Error) -> Fault {
 }
 
 fn restore_workspace(sealed: &SealedAt, seal: &Seal, desk: &Desk) -> Result<(), Fault> {
-    let (what, work) = ("the thread's workspace", desk.place.work());
-    let opening = seal.open(Content::Workspace, open_sealed(what, sealed)?).map_err(unopened(what))?;
-    empty(&work).map_err(workspace("clearing the workspace"))?;
-    snapshot::unpack(opening, snapshot::WORKSPACE, &work).map_err(Fault::Snapshot)
+    let work = desk.place.work();
+    with_sealed("the thread's workspace", sealed, seal, Content::Workspace, |opening| {
+        empty(&work).map_err(workspace("clearing the workspace"))?;
+        snapshot::unpack(opening, snapshot::WORKSPACE, &work).map_err(Fault::Snapshot)
+    })
 }
 
 fn empty(dir: &Path) -> io::Result<()> {
@@ -144,13 +161,12 @@ fn empty(dir: &Path) -> io::Result<()> {
 }
 
 fn known_file(file: &LaidFile) -> KnownFile {
-    let Fingerprint { dev, ino, size, mtime_ns, ctime_ns } = file.fingerprint;
     KnownFile {
         pack: Arc::clone(&file.pack),
         offset: file.offset,
         len: file.len,
         sha256: file.sha256.digest(),
-        fingerprint: crate::patch::Fingerprint { dev, ino, size, mtime_ns, ctime_ns },
+        fingerprint: file.fingerprint,
     }
 }
 
@@ -162,9 +178,9 @@ fn baselines(carried: Option<&SealedAt>, laid: &Laid, seal: &Seal, desk: &Desk) 
     let spool = desk.spool().map_err(workspace("making room for the baseline"))?;
     let dispatch = Baseline::take(&desk.place.work(), spool, &known).map_err(Fault::Patch)?;
     let Some(sealed) = carried else { return Ok(Baselines { dispatch, thread: None }) };
-    let what = "the thread's baseline";
-    let mut opening = seal.open(Content::Baseline, open_sealed(what, sealed)?).map_err(unopened(what))?;
-    let thread = dispatch.resume(&mut opening).map_err(Fault::Patch)?;
+    let thread = with_sealed("the thread's baseline", sealed, seal, Content::Baseline, |mut opening| {
+        dispatch.resume(&mut opening).map_err(Fault::Patch)
+    })?;
     Ok(Baselines { dispatch, thread: Some(thread) })
 }
 
@@ -179,9 +195,10 @@ fn restore_session(
         desk.warn(format!("the conversation was `{}`'s; this is `{}`", session.mark.runtime, runtime.word()));
         return Ok(None);
     };
-    let (what, dir) = ("the thread's session", desk.place.home().join(below));
+    let dir = desk.place.home().join(below);
     fs::create_dir_all(&dir).map_err(workspace("making room for the session"))?;
-    let opening = seal.open(Content::Session, open_sealed(what, &session.files)?).map_err(unopened(what))?;
-    snapshot::unpack(opening, snapshot::SESSION, &dir).map_err(Fault::Snapshot)?;
+    with_sealed("the thread's session", &session.files, seal, Content::Session, |opening| {
+        snapshot::unpack(opening, snapshot::SESSION, &dir).map_err(Fault::Snapshot)
+    })?;
     Ok(Some(session.mark.clone()))
 }

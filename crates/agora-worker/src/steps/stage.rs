@@ -33,7 +33,7 @@ pub(crate) fn stage(fetched: Fetched, desk: &mut Desk) -> Result<Staged, Fault> 
     let Fetched { task, runtime, capabilities, env, supplied } = fetched;
     let helper = helper(&task)?;
     let (layers, contents) = layers(helper.as_ref(), &capabilities);
-    let plan = plan(&task.subagent.runtime, &layers).map_err(Fault::Conflict)?;
+    let plan = plan(&runtime.rules(), &layers).map_err(Fault::Conflict)?;
     for dropped in &plan.dropped {
         let (winner, loser) = (dropped.winner.to_string(), dropped.loser.to_string());
         desk.say(Said::OverlayDropped { path: dropped.path.clone(), winner, loser })?;

@@ -21,6 +21,8 @@ pub(super) struct Listening {
     /// The tokens that are left.
     tokens_left: Option<u64>,
     permission: Permission,
+    /// What is to be said about the agent file.
+    warning: Option<String>,
     session: Option<String>,
     version: Option<String>,
     tokens: u64,
@@ -49,11 +51,12 @@ struct Line {
 }
 
 impl Listening {
-    pub(super) fn new(job: &Job<'_>, session: Option<&SessionMark>) -> Self {
+    pub(super) fn new(job: &Job<'_>, session: Option<&SessionMark>, warning: Option<String>) -> Self {
         Self {
             before: session.map(|session| session.total.clone()).unwrap_or_default(),
             tokens_left: job.left.tokens,
             permission: job.task.switches.permission,
+            warning,
             session: None,
             version: None,
             tokens: 0,
@@ -156,7 +159,8 @@ impl Listener for Listening {
             };
             let verdict = Verdict::failed(FailureCode::AgentExit, detail);
             let exit = RuntimeExit::new(verdict, self.last_text.clone());
-            return RuntimeExit { session: self.mark(None), runtime_version: self.version.clone(), ..exit };
+            let (session, warnings) = (self.mark(None), self.warning.into_iter().collect());
+            return RuntimeExit { session, runtime_version: self.version, warnings, ..exit };
         };
         let text =
             envelope.result.clone().filter(|text| !text.is_empty()).unwrap_or_else(|| self.last_text.clone());
@@ -178,6 +182,7 @@ impl Listener for Listening {
         exit.session = self.mark(Some(envelope));
         exit.runtime_version.clone_from(&self.version);
         exit.warnings.extend(denied(envelope, self.permission));
+        exit.warnings.extend(self.warning.clone());
         exit
     }
 }

@@ -41,6 +41,10 @@ const LONGEST_ARGUMENT: usize = 120 * 1024;
 /// Three more tries outlast a short overload, and a bad key is over in five seconds. It would take minutes by default.
 const RETRIES: &str = "3";
 
+/// What an agent file may say in Claude Code's own words, and a headless run has no use for.
+const UNUSED: [&str; 8] =
+    ["background", "hooks", "initialPrompt", "isolation", "mcpServers", "memory", "permissionMode", "skills"];
+
 /// Where capabilities name plugins.
 const PLUGINS: &str = "agora-plugins.json";
 
@@ -123,9 +127,17 @@ pub(super) fn plan(job: &Job<'_>) -> Result<Invocation, Fault> {
         environment: environment(job, &goes_on),
         stdin,
         soft: SoftSignal::Terminate,
-        listener: Box::new(Listening::new(job, goes_on.session)),
+        listener: Box::new(Listening::new(job, goes_on.session, unused(job))),
         resumed: goes_on.session.is_some(),
     })
+}
+
+/// Says what of the agent file does not count here: whoever wrote it thinks that it does.
+fn unused(job: &Job<'_>) -> Option<String> {
+    let own = job.task.subagent.claude.as_ref()?;
+    let keys: Vec<&str> = UNUSED.into_iter().filter(|key| own.contains_key(*key)).collect();
+    (!keys.is_empty())
+        .then(|| format!("the agent file's `{}` has no effect in a dispatch", keys.join("`, `")))
 }
 
 /// How an earlier conversation goes on.
