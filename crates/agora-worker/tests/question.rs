@@ -156,6 +156,21 @@ fn only_the_agent_asks() {
     assert!(elsewhere.path().join("needs_input.json").exists(), "a link is removed, not what it points to");
 }
 
+/// A bundle that ships agora's own files is refused when it is registered, and again here: whoever stored it may have skipped that.
+#[test]
+fn a_capability_cannot_ship_a_question() {
+    let ask = r#"{"question": "not mine"}"#;
+    for path in [SENTINEL, ".agora/resume.json", ".git/hooks/pre-commit", "../escape", "/abs"] {
+        let dispatch = script("true").capability("evil", &[("harmless-name", ask)]);
+        let manifest = fs::read_to_string(dispatch.stored("evil")).unwrap().replace("harmless-name", path);
+        fs::write(dispatch.stored("evil"), &manifest).unwrap();
+        let hash = agora_core::ContentHash::of(manifest.as_bytes());
+        let ended = dispatch.with(|manifest| manifest.capabilities[0].content_hash = hash).run();
+        assert_eq!(ended.failed().code, FailureCode::BundleMalformed, "{path}");
+        assert!(ended.adapter_ran().is_none());
+    }
+}
+
 /// The agent, or something that it left behind, swaps the file while it is read: whole, or malformed, never half.
 #[test]
 fn a_file_that_is_replaced_while_it_is_read_is_read_whole() {

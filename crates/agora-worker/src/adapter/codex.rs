@@ -268,3 +268,51 @@ fn code(message: &str) -> FailureCode {
         FailureCode::AgentExit
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_told_apart_by_their_words() {
+        let cases = [
+            ("unexpected status 401 Unauthorized: Incorrect API key provided", FailureCode::Auth),
+            ("unexpected status 403 Forbidden: no access", FailureCode::Auth),
+            ("exceeded retry limit, last status: 429 Too Many Requests", FailureCode::RateLimited),
+            ("Quota exceeded. Check your plan and billing details.", FailureCode::RateLimited),
+            ("You\u{2019}ve hit your usage limit. Try again later.", FailureCode::RateLimited),
+            (
+                "We\u{2019}re currently experiencing high demand, which may cause temporary errors.",
+                FailureCode::ProviderUnavailable,
+            ),
+            ("unexpected status 503 Service Unavailable: busy", FailureCode::ProviderUnavailable),
+            (
+                "stream disconnected before completion: error sending request",
+                FailureCode::ProviderUnavailable,
+            ),
+            ("the model is not known", FailureCode::AgentExit),
+        ];
+        for (message, expected) in cases {
+            assert_eq!(code(message), expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_written_as_toml_reads_it() {
+        assert_eq!(toml_text("a \"b\"\n\u{7f}\\"), r#""a \"b\"\n\u007f\\""#);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_line_panics(lines in proptest::collection::vec(
+            "(\\{\"type\":\"(turn.started|turn.completed|turn.failed|thread.started|item.completed|error)\",(\"usage\":\\{\"input_tokens\":[0-9]{1,19}\\}|\"error\":[0-9n\"]{1,4}|\"item\":\\{\"type\":\"agent_message\",\"text\":\"x\"\\}|\"thread_id\":\"y\")\\}|.{0,60})", 0..8)) {
+            let mut listening = Listening {
+                before: Usage::default(), model: "m".into(), session: None, text: String::new(), turns: 0, total: None,
+                completed: false, failure: None, wants_structure: true, waits: 0,
+            };
+            for line in lines {
+                listening.line(line.as_bytes());
+            }
+        }
+    }
+}
