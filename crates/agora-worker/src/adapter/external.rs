@@ -1,23 +1,28 @@
 //! Adapters in any language: a program that reads an invocation as JSON on standard input, and answers with what its
 //! runtime reported as JSON on standard output. `docs/adapters.md` is its contract.
+//!
+//! ```text
+//!  find (program) ──▶ put down, unchanged ──▶ invocation ──▶ the adapter ──▶ answer (answer, by its fields)
+//! ```
 
-use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+mod answer;
+mod fields;
+mod program;
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use agora_core::reason::FailureCode;
-use agora_core::time::Timestamp;
-use agora_core::wire::report::{SessionMark, Usage};
-use agora_core::{Name, sentinel};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use agora_core::Name;
+use serde_json::{Value, json};
 
-use super::{End, Invocation, Job, Listener, RuntimeExit, Verdict};
-use crate::child::{Input, SoftSignal, Why};
+use super::{Invocation, Job};
+use crate::child::{Input, SoftSignal};
 use crate::fault::{Fault, workspace};
-use crate::needs_input::Unreadable;
 use crate::steps::fetch::FetchedCapability;
+use answer::Hearing;
+use program::Program;
 
 /// Where an adapter of this kind may keep its conversation, below the agent's home.
 pub(crate) const SESSION_DIR: &str = ".agora-session";
@@ -25,23 +30,22 @@ pub(crate) const SESSION_DIR: &str = ".agora-session";
 /// Where a capability brings adapters.
 const IN_CAPABILITY: &str = "agora-adapters";
 
-/// The version of what is said to an adapter.
+/// The version of what is said to an adapter, and of what it may answer.
 const SCHEMA: u32 = 1;
 
 /// An adapter that is a program.
 #[derive(Clone, Debug)]
 pub(crate) struct External {
     name: Name,
-    /// Once it is found.
-    program: Option<Program>,
+    found: Found,
 }
 
 #[derive(Clone, Debug)]
-enum Program {
-    /// Somebody put it into `$AGORA_HOME/adapters`.
-    Installed(PathBuf),
-    /// A capability brings it: these bytes, checked.
-    Packed(Arc<Vec<u8>>),
+enum Found {
+    /// Nobody installed it, in the directory where that is done: a capability may bring it.
+    NotInstalled(Option<PathBuf>),
+    /// These bytes run, whatever becomes of the file that they were read from.
+    Program(Program),
 }
 
 impl External {
@@ -50,33 +54,33 @@ impl External {
         let missing = |why: String| Fault::NoAdapter { runtime: name.to_owned(), why };
         let parsed: Name =
             name.parse().map_err(|error: agora_core::name::NameParseError| missing(error.to_string()))?;
-        let Some(dir) = dir else { return Ok(Self { name: parsed, program: None }) };
-        let path = dir.join(parsed.as_str());
-        match fs::symlink_metadata(&path) {
-            Ok(_) => {
-                check_owner(dir).and_then(|()| check_owner(&path)).map_err(missing)?;
-                Ok(Self { name: parsed, program: Some(Program::Installed(path)) })
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Ok(Self { name: parsed, program: None })
-            }
-            Err(error) => Err(missing(format!("`{}` cannot be looked at: {error}", path.display()))),
-        }
+        let installed = dir.map(|dir| program::installed(dir, &parsed)).transpose();
+        let found = match installed.map_err(|unfit| missing(unfit.to_string()))?.flatten() {
+            Some(program) => Found::Program(program),
+            None => Found::NotInstalled(dir.map(Path::to_owned)),
+        };
+        Ok(Self { name: parsed, found })
     }
 
-    /// Takes the program from the capabilities, if it was not installed. The last capability that has one wins.
+    /// Takes the program from the capabilities, if it was not installed: whoever owns the machine comes first. The last
+    /// capability that has one wins.
     pub(crate) fn complete(self, capabilities: &[FetchedCapability]) -> Result<Self, Fault> {
-        if self.program.is_some() {
-            return Ok(self);
-        }
+        let Found::NotInstalled(dir) = &self.found else { return Ok(self) };
+        let missing = |why: String| Fault::NoAdapter { runtime: self.name.to_string(), why };
         let path = format!("{IN_CAPABILITY}/{}", self.name);
         for capability in capabilities.iter().rev() {
             if let Some(bytes) = capability.file(&path).map_err(workspace("reading the adapter"))? {
-                return Ok(Self { program: Some(Program::Packed(Arc::new(bytes))), ..self });
+                let packed = program::packed(&path, &capability.name, bytes);
+                let found = Found::Program(packed.map_err(|unfit| missing(unfit.to_string()))?);
+                return Ok(Self { name: self.name, found });
             }
         }
-        let why = format!("no capability brings `{path}`, and none is installed under that name");
-        Err(Fault::NoAdapter { runtime: self.name.to_string(), why })
+        let installed = match dir {
+            Some(dir) => format!("`{}` has none of that name", dir.display()),
+            None => "this worker has no directory of installed ones".to_owned(),
+        };
+        let built_in = "built in are `claude-code`, `codex` and `command`";
+        Err(missing(format!("{built_in}; {installed}; and no capability of the dispatch brings `{path}`")))
     }
 
     pub(crate) fn name(&self) -> &Name {
@@ -84,69 +88,65 @@ impl External {
     }
 
     pub(super) fn plan(&self, job: &Job<'_>) -> Result<Invocation, Fault> {
-        let program = match &self.program {
-            Some(Program::Installed(path)) => path.clone(),
-            Some(Program::Packed(bytes)) => self.put_down(job, bytes)?,
-            None => {
-                return Err(Fault::NoAdapter {
-                    runtime: self.name.to_string(),
-                    why: "it was not found".into(),
-                });
+        let program = match &self.found {
+            Found::Program(program) => self.put_down(program, job)?,
+            Found::NotInstalled(_) => {
+                let why = "the capabilities were not looked through".to_owned();
+                return Err(Fault::NoAdapter { runtime: self.name.to_string(), why });
             }
         };
         let sessions = job.place.home().join(SESSION_DIR);
-        fs::create_dir_all(&sessions).map_err(workspace("making the session's directory"))?;
+        make_directory(&sessions).map_err(workspace("making the session's directory"))?;
         Ok(Invocation {
             program,
             arguments: Vec::new(),
             environment: Vec::new(),
-            stdin: Input::Bytes(invocation(job, &sessions).to_string().into_bytes()),
+            stdin: Input::Bytes(invocation(job, &sessions)?.to_string().into_bytes()),
             soft: SoftSignal::Terminate,
-            listener: Box::new(Answer { name: self.name.clone(), lines: Vec::new() }),
+            listener: Box::new(Hearing::new(&self.name, job)),
             resumed: job.session.is_some(),
         })
     }
 
-    /// Writes the program where it can be run, and where a setup script could not have changed it.
-    fn put_down(&self, job: &Job<'_>, bytes: &[u8]) -> Result<PathBuf, Fault> {
+    /// Writes the program where it can be run. Not where a setup script put something: that is taken away, and not
+    /// written through.
+    fn put_down(&self, program: &Program, job: &Job<'_>) -> Result<PathBuf, Fault> {
         let path = job.place.aids().join(format!("adapter-{}", self.name));
-        let write = || -> std::io::Result<()> {
-            fs::write(&path, bytes)?;
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o555))
+        let write = || -> io::Result<()> {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
+            let mut file = File::options().write(true).create_new(true).open(&path)?;
+            file.write_all(program.bytes())?;
+            file.set_permissions(fs::Permissions::from_mode(0o555))
         };
         write().map_err(workspace("writing the adapter"))?;
         Ok(path)
     }
 }
 
-/// Refuses what somebody else could have put there.
-fn check_owner(path: &Path) -> Result<(), String> {
-    let data = fs::symlink_metadata(path).map_err(|error| format!("`{}`: {error}", path.display()))?;
-    let own = rustix::process::geteuid().as_raw();
-    let wrong = if data.is_symlink() {
-        Some("is a symbolic link")
-    } else if data.uid() != own && data.uid() != 0 {
-        Some("belongs to somebody else")
-    } else if data.mode() & 0o022 != 0 {
-        Some("can be written by others")
-    } else if data.is_file() && data.mode() & 0o100 == 0 {
-        Some("is not executable")
-    } else {
-        None
-    };
-    wrong.map_or(Ok(()), |wrong| Err(format!("`{}` {wrong}", path.display())))
+/// Makes a directory of something that may be there already. A link is not a directory, wherever it leads.
+fn make_directory(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(data) if data.is_dir() => return Ok(()),
+        Ok(_) => fs::remove_file(path)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    fs::create_dir(path)
 }
 
-fn invocation(job: &Job<'_>, sessions: &Path) -> Value {
+fn invocation(job: &Job<'_>, sessions: &Path) -> Result<Value, Fault> {
     let (task, manifest) = (job.task, &job.task.manifest);
     let answered = task.occasion.answered().map(|answered| answered.file(&manifest.thread_id));
-    json!({
+    Ok(json!({
         "schema": SCHEMA,
         "dispatchId": manifest.dispatch_id,
         "threadId": manifest.thread_id,
-        "workspace": job.place.work(),
-        "home": job.place.home(),
-        "sessionDir": sessions,
+        "workspace": text(&job.place.work())?,
+        "home": text(&job.place.home())?,
+        "sessionDir": text(sessions)?,
         "prompt": job.prompt,
         "followUp": job.follow_up,
         "systemPrompt": task.subagent.system_prompt,
@@ -159,99 +159,40 @@ fn invocation(job: &Job<'_>, sessions: &Path) -> Value {
         "outputSchema": task.subagent.output_schema,
         "budget": {"turns": job.left.turns, "tokens": job.left.tokens, "usd": job.left.usd},
         "timeoutSeconds": manifest.limits.timeout_seconds,
-    })
+    }))
 }
 
-/// What an adapter answers.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Said {
-    success: bool,
-    #[serde(default)]
-    text: String,
-    #[serde(default)]
-    structured: Option<Value>,
-    #[serde(default)]
-    usage: Option<Usage>,
-    #[serde(default)]
-    failure: Option<SaidFailure>,
-    /// In the sentinel's shape.
-    #[serde(default)]
-    question: Option<Map<String, Value>>,
-    /// The conversation's id, to go on with later.
-    #[serde(default)]
-    session: Option<String>,
-    #[serde(default)]
-    runtime_version: Option<String>,
+/// JSON has no word for a path that is not UTF-8.
+fn text(path: &Path) -> Result<&str, Fault> {
+    let unsayable = || io::Error::other(format!("the path `{}` is not UTF-8", path.display()));
+    path.to_str().ok_or_else(unsayable).map_err(workspace("telling the adapter where to work"))
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct SaidFailure {
-    #[serde(default)]
-    code: Option<FailureCode>,
-    #[serde(default)]
-    detail: String,
-    #[serde(default)]
-    retry_at: Option<Timestamp>,
-}
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
 
-/// Keeps the last line that is a JSON object: what the adapter prints before it is talk.
-struct Answer {
-    name: Name,
-    lines: Vec<u8>,
-}
+    use super::*;
 
-impl Listener for Answer {
-    fn line(&mut self, line: &[u8]) -> Option<Why> {
-        if line.trim_ascii_start().starts_with(b"{") {
-            self.lines = line.to_vec();
-        }
-        None
+    #[test]
+    fn a_path_that_json_cannot_say_is_a_fault_and_no_panic() {
+        assert!(text(Path::new("/dispatch/ä")).is_ok());
+        let fault = text(Path::new(OsStr::from_bytes(b"/dispatch/\xff"))).unwrap_err();
+        assert!(fault.to_string().contains("is not UTF-8"), "{fault}");
     }
 
-    fn conclude(self: Box<Self>, end: &End<'_>) -> RuntimeExit {
-        let said: Said = match serde_json::from_slice(&self.lines) {
-            Ok(said) => said,
-            Err(error) => {
-                let how = end.story(&format!("the adapter `{}`", self.name));
-                let place = format!("line {}, column {}", error.line(), error.column());
-                let detail = format!("{how}, without an answer that could be read ({place})");
-                return RuntimeExit::new(Verdict::failed(FailureCode::AgentExit, detail), "");
-            }
-        };
-        let verdict = match (said.success, said.failure) {
-            (true, None) => Verdict::Success,
-            (_, Some(failure)) => Verdict::Failed {
-                code: failure.code.filter(is_the_agents).unwrap_or(FailureCode::AgentExit),
-                detail: failure.detail,
-                retry_at: failure.retry_at,
-            },
-            (false, None) => {
-                let detail = format!("the adapter `{}` reported a failure and not why", self.name);
-                Verdict::failed(FailureCode::AgentExit, detail)
-            }
-        };
-        let asked = said.question.map(|fields| sentinel::from_fields(fields).map_err(Unreadable::Output));
-        let mark = |id| SessionMark {
-            runtime: self.name.to_string(),
-            version: said.runtime_version.clone(),
-            id,
-            total: Usage::default(),
-            deferred: None,
-        };
-        RuntimeExit {
-            structured: said.structured,
-            usage: said.usage,
-            session: said.session.map(mark),
-            asked,
-            runtime_version: said.runtime_version.clone(),
-            ..RuntimeExit::new(verdict, said.text)
-        }
+    #[test]
+    fn a_link_at_the_sessions_place_becomes_a_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let (elsewhere, place) = (root.path().join("elsewhere"), root.path().join("session"));
+        fs::create_dir(&elsewhere).unwrap();
+        symlink(&elsewhere, &place).unwrap();
+        make_directory(&place).unwrap();
+        assert!(fs::symlink_metadata(&place).unwrap().is_dir() && elsewhere.is_dir());
+        fs::write(place.join("kept"), "").unwrap();
+        make_directory(&place).unwrap();
+        assert!(place.join("kept").exists(), "what was put back stays");
     }
-}
-
-/// An adapter speaks for its agent, not for storage or the worker.
-fn is_the_agents(code: &FailureCode) -> bool {
-    code.reason() == Some(agora_core::reason::FailureReason::ProviderFailed)
 }

@@ -1,0 +1,7 @@
+//! Adapters in any language, in the real worker.
+#![expect(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod contract;
+mod found;
+mod support;
+mod thread;
