@@ -71,16 +71,11 @@ impl Desk {
         self.report.warnings.push(warning);
     }
 
-    /// Makes the log files of a program.
-    pub(crate) fn logs(&self, name: &str) -> io::Result<Logs> {
-        let log = |stream: &str| {
-            let path = self.place.out().join(format!("{name}.{stream}.log"));
-            Ok::<_, io::Error>(LogFile::new(
-                File::options().write(true).create_new(true).open(path)?,
-                LOG_BYTES,
-            ))
-        };
-        Ok(Logs { stdout: log("stdout")?, stderr: log("stderr")? })
+    /// Returns the log files of a program.
+    pub(crate) fn logs(&self, name: &str) -> Logs {
+        let log =
+            |stream: &str| LogFile::at(self.place.out().join(format!("{name}.{stream}.log")), LOG_BYTES);
+        Logs { stdout: log("stdout"), stderr: log("stderr") }
     }
 
     /// Makes a file without a name, for what only this worker needs.
@@ -93,9 +88,7 @@ impl Desk {
 
     /// Runs a program whose output is a few words, to its end.
     pub(crate) fn run_briefly(&self, spec: Spec, name: &str) -> Result<BriefRun, StartError> {
-        let program = spec.program.clone();
-        let unlogged = |source| StartError::Guard { program, source };
-        let logs = self.logs(name).map_err(unlogged)?;
+        let logs = self.logs(name);
         let stdout = Arc::new(Mutex::new(Capped::new(LINE_STDOUT_BYTES)));
         let stderr = Arc::new(Mutex::new(Capped::new(LINE_STDERR_BYTES)));
         let out = Tee(vec![Box::new(logs.stdout), Box::new(Arc::clone(&stdout))]);

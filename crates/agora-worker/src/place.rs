@@ -104,9 +104,9 @@ impl Place {
         &self.base
     }
 
-    /// Returns the directories that a dispatch needs.
-    pub(crate) fn directories(&self) -> [PathBuf; 5] {
-        [self.work(), self.out(), self.home(), self.aids(), self.tmp()]
+    /// Returns the directories that every dispatch needs. One for aids is made when there is one.
+    pub(crate) fn directories(&self) -> [PathBuf; 4] {
+        [self.work(), self.out(), self.home(), self.tmp()]
     }
 }
 

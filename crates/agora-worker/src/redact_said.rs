@@ -9,6 +9,9 @@ use serde::de::DeserializeOwned;
 
 use crate::redact::Redactor;
 
+/// The characters of a failure's detail.
+const LONGEST_DETAIL: usize = 4000;
+
 /// Returns the same with its secrets hidden.
 pub(crate) fn redacted(said: Said, redactor: &Redactor) -> Said {
     match said {
@@ -40,12 +43,20 @@ fn redacted_event(event: Event, redactor: &Redactor) -> Event {
             Event::NeedsInput { dispatch_id, duration_ms, question_id, question }
         }
         Event::Failed { dispatch_id, duration_ms, failure } => {
-            let detail = redactor.text(&failure.detail).into_owned();
+            let detail = shortened(&redactor.text(&failure.detail));
             Event::Failed { dispatch_id, duration_ms, failure: Failure { detail, ..failure } }
         }
         Event::Accepted { .. } | Event::Started { .. } | Event::Finished { .. } | Event::Cancelled { .. } => {
             event
         }
+    }
+}
+
+/// Cuts what no person would read to its end, once nothing secret is in it.
+fn shortened(detail: &str) -> String {
+    match detail.char_indices().nth(LONGEST_DETAIL) {
+        Some((end, _)) => format!("{}…", &detail[..end]),
+        None => detail.to_owned(),
     }
 }
 
@@ -124,6 +135,17 @@ mod tests {
         assert_eq!(hidden.items().len(), 2);
         assert_eq!(hidden.items()[0].options().len(), 3);
         assert_eq!(hidden.items()[0].id().as_str(), "q1");
+    }
+
+    #[test]
+    fn a_detail_is_hidden_before_it_is_cut() {
+        let detail = format!("{}hunter2hunter2{}", "x".repeat(LONGEST_DETAIL - 5), "y".repeat(100));
+        let failure = Failure::new(agora_core::reason::FailureCode::AgentExit, detail);
+        let event = Event::Failed { dispatch_id: "d_1".parse().unwrap(), duration_ms: 0, failure };
+        let Event::Failed { failure, .. } = redacted_event(event, &redactor()) else {
+            panic!("it stays a failure")
+        };
+        assert!(!failure.detail.contains("hunt") && failure.detail.ends_with('…'), "{}", failure.detail);
     }
 
     #[test]

@@ -147,7 +147,7 @@ fn what_is_returned_leads_to_the_same_bytes() {
 
 #[test]
 fn the_helper_comes_from_memory_and_is_replaced_by_a_capability() {
-    let helper = Helper::new("ask like this").unwrap();
+    let helper = Helper::new("ask like this", &Runtime::ClaudeCode).unwrap();
     let bench = Bench::new().with("own", &[(".claude/skills/agora-needs-input/SKILL.md", b"ask like that")]);
     let (owner, tree, pack) = &bench.layers[0];
     let layers = [Layer { owner: Owner::Helper, tree: &helper.tree }, Layer { owner: owner.clone(), tree }];

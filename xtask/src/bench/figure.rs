@@ -40,6 +40,21 @@ impl Figure {
             ratio: "-".into(),
         }
     }
+
+    /// Returns memory, which has no floor.
+    pub(super) fn memory(what: impl Into<String>, bytes: u64) -> Self {
+        Self { what: what.into(), measured: mebibytes(bytes), floor: "-".into(), ratio: "-".into() }
+    }
+
+    /// Returns memory over what is taken anyway.
+    pub(super) fn memory_above(what: impl Into<String>, bytes: u64, floor: &str, floor_bytes: u64) -> Self {
+        Self {
+            what: what.into(),
+            measured: mebibytes(bytes.saturating_sub(floor_bytes)),
+            floor: format!("{floor}: {}", mebibytes(floor_bytes)),
+            ratio: "-".into(),
+        }
+    }
 }
 
 pub(super) fn render(figures: &[Figure]) -> String {
@@ -48,6 +63,11 @@ pub(super) fn render(figures: &[Figure]) -> String {
         table.add([what.clone(), measured.clone(), floor.clone(), ratio.clone()]);
     }
     table.render()
+}
+
+fn mebibytes(bytes: u64) -> String {
+    let tenths = bytes * 10 / (1024 * 1024);
+    format!("{}.{} MiB", tenths / 10, tenths % 10)
 }
 
 /// Three digits: more would be noise.
@@ -77,6 +97,13 @@ mod tests {
              | help | 1.23 ms     | spawn: 0.60 ms         | 2.1 × |\n\
              | size | 7.6 MB      | -                      | -     |"
         );
+    }
+
+    #[test]
+    fn memory_above_a_floor_is_without_it() {
+        let above = Figure::memory_above("loud", 30 << 20, "idle", (7 << 20) + (1 << 19));
+        assert_eq!((above.measured.as_str(), above.floor.as_str()), ("22.5 MiB", "idle: 7.5 MiB"));
+        assert_eq!(Figure::memory("idle", 1 << 20).measured, "1.0 MiB");
     }
 
     #[test]

@@ -9,8 +9,10 @@ mod redaction;
 mod register;
 mod rounds;
 mod startup;
+mod worker;
 
 use std::{
+    cell::OnceCell,
     fs,
     path::{Path, PathBuf},
 };
@@ -26,13 +28,17 @@ struct Bench {
     run: fn(&Subject) -> Result<Vec<Figure>, Failure>,
 }
 
-const BENCHES: [Bench; 6] = [
+const BENCHES: [Bench; 10] = [
     Bench { name: "startup", run: startup::help },
     Bench { name: "capability-list", run: capability::list },
     Bench { name: "capability-get", run: capability::get },
     Bench { name: "capability-register", run: register::thousand_files },
     Bench { name: "redaction", run: redaction::four_mebibytes },
+    Bench { name: "worker", run: worker::steps },
+    Bench { name: "worker-files", run: worker::thousand_files },
+    Bench { name: "worker-output", run: worker::loud },
     Bench { name: "size", run: size },
+    Bench { name: "worker-size", run: worker::size },
 ];
 
 #[derive(Args, Debug)]
@@ -51,7 +57,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     let scratch = tempfile::tempdir()
         .map_err(|source| Failure::new("could not make a temporary directory").because(source.to_string()))?;
-    let subject = Subject { agora: build()?, scratch: scratch.path().to_path_buf() };
+    let agora = build("agora", "release")?;
+    let subject = Subject { agora, worker: OnceCell::new(), scratch: scratch.path().to_path_buf() };
     let mut figures = Vec::new();
     for bench in BENCHES.iter().filter(|bench| is_chosen(bench, &options.names)) {
         console::heading(bench.name);
@@ -70,6 +77,8 @@ fn is_chosen(bench: &Bench, names: &[String]) -> bool {
 /// What is measured, and room to do it in.
 struct Subject {
     agora: PathBuf,
+    /// Built when it is asked for: linking it takes a minute that most benchmarks need not wait for.
+    worker: OnceCell<PathBuf>,
     scratch: PathBuf,
 }
 
@@ -77,6 +86,15 @@ impl Subject {
     /// Returns `agora` with a home of its own, and nothing else from this machine.
     fn agora(&self, home: &Path) -> Program {
         Program::new(&self.agora).without_environment().env("AGORA_HOME", home).env("HOME", home)
+    }
+
+    /// Returns where the worker is.
+    fn worker(&self) -> Result<&Path, Failure> {
+        if let Some(worker) = self.worker.get() {
+            return Ok(worker);
+        }
+        let built = build("agora-worker", "worker")?;
+        Ok(self.worker.get_or_init(|| built))
     }
 
     /// Returns the floor of everything that is a process: one that does nothing.
@@ -92,28 +110,33 @@ impl Subject {
     }
 }
 
-/// Builds `agora` as it ships, and returns where cargo put it: that depends on the target.
-fn build() -> Result<PathBuf, Failure> {
-    console::heading("cargo build --release --package agora");
+/// Builds a binary as it ships, and returns where cargo put it: that depends on the target.
+fn build(package: &str, profile: &str) -> Result<PathBuf, Failure> {
+    console::heading(&format!("cargo build --profile {profile} --package {package}"));
     let messages = Program::cargo()
-        .args(["build", "--release", "--package", "agora", "--message-format", "json-render-diagnostics"])
+        .args(["build", "--profile", profile, "--package", package])
+        .args(["--message-format", "json-render-diagnostics"])
         .directory(&workspace::root())
         .run_for_stdout()?;
-    executable_in(&messages).ok_or_else(|| {
-        Failure::new("cargo did not say where it put `agora`").hint("does the package have a binary?")
+    executable_in(&messages, package).ok_or_else(|| {
+        Failure::new(format!("cargo did not say where it put `{package}`"))
+            .hint("does the package have a binary?")
     })
 }
 
-fn executable_in(messages: &str) -> Option<PathBuf> {
+fn executable_in(messages: &str, name: &str) -> Option<PathBuf> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let mut binaries = messages.filter(|message| message["target"]["name"] == "agora");
+    let mut binaries = messages.filter(|message| message["target"]["name"] == name);
     binaries.find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
 fn size(subject: &Subject) -> Result<Vec<Figure>, Failure> {
-    let data =
-        fs::metadata(&subject.agora).map_err(|source| Failure::file("look at", &subject.agora, &source))?;
-    Ok(vec![Figure::bytes("the binary `agora`", data.len())])
+    size_of("the binary `agora`", &subject.agora)
+}
+
+fn size_of(what: &str, binary: &Path) -> Result<Vec<Figure>, Failure> {
+    let data = fs::metadata(binary).map_err(|source| Failure::file("look at", binary, &source))?;
+    Ok(vec![Figure::bytes(what, data.len())])
 }
 
 #[cfg(test)]
@@ -127,6 +150,7 @@ mod tests {
 {"reason":"compiler-artifact","target":{"name":"agora"},"executable":null}
 {"reason":"compiler-artifact","target":{"name":"agora"},"executable":"/t/x86_64/release/agora"}
 {"reason":"build-finished","success":true}"#;
-        assert_eq!(executable_in(messages), Some(PathBuf::from("/t/x86_64/release/agora")));
+        assert_eq!(executable_in(messages, "agora"), Some(PathBuf::from("/t/x86_64/release/agora")));
+        assert_eq!(executable_in(messages, "agora_core"), None);
     }
 }

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::{Figure, Subject, capability, rounds};
 use crate::{failure::Failure, stopwatch::Stopwatch};
 
-const FILES: usize = 1_000;
+pub(super) const FILES: usize = 1_000;
 const FILE_BYTES: usize = 40 * 1024;
 
 /// A thousand files of 40 KiB into an empty registry.
@@ -85,7 +85,7 @@ impl Files {
 }
 
 /// Measures in a directory that is removed afterwards: only the first registration has to store anything.
-fn in_new_directory(
+pub(super) fn in_new_directory(
     subject: &Subject,
     measure: impl FnOnce(&Path) -> Result<Duration, Failure>,
 ) -> Result<Duration, Failure> {
@@ -95,7 +95,7 @@ fn in_new_directory(
 }
 
 /// Returns text that is different for each file, as nothing may be stored once for two files.
-fn content(number: usize) -> Vec<u8> {
+pub(super) fn content(number: usize) -> Vec<u8> {
     let line = format!("This is file {number} of a capability, and it is text.\n");
     line.bytes().cycle().take(FILE_BYTES).collect()
 }

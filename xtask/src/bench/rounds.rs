@@ -7,24 +7,24 @@ use crate::{failure::Failure, process::Program};
 /// An odd number, so that there is one in the middle.
 const ROUNDS: usize = 5;
 
-/// Something that takes time.
-pub(super) type Measure<'a> = &'a mut dyn FnMut() -> Result<Duration, Failure>;
+/// Something that takes time, or memory.
+pub(super) type Measure<'a, T> = &'a mut dyn FnMut() -> Result<T, Failure>;
 
 /// Returns the median of each measure. They take turns, so that what else the machine does falls on all of them.
-pub(super) fn medians<const COUNT: usize>(
-    mut measures: [Measure<'_>; COUNT],
-) -> Result<[Duration; COUNT], Failure> {
-    let mut taken: [Vec<Duration>; COUNT] = std::array::from_fn(|_| Vec::with_capacity(ROUNDS));
+pub(super) fn medians<T: Copy + Default + Ord, const COUNT: usize>(
+    mut measures: [Measure<'_, T>; COUNT],
+) -> Result<[T; COUNT], Failure> {
+    let mut taken: [Vec<T>; COUNT] = std::array::from_fn(|_| Vec::with_capacity(ROUNDS));
     // The first round fills caches, and does not count.
     for round in 0..=ROUNDS {
         for (measure, taken) in measures.iter_mut().zip(&mut taken) {
-            let duration = measure()?;
+            let amount = measure()?;
             if round > 0 {
-                taken.push(duration);
+                taken.push(amount);
             }
         }
     }
-    Ok(taken.map(|mut durations| median(&mut durations)))
+    Ok(taken.map(|mut amounts| median(&mut amounts)))
 }
 
 /// Runs a program many times, and returns the mean of one run.
@@ -37,9 +37,9 @@ pub(super) fn mean_of(program: &mut Program, runs: u32) -> Result<Duration, Fail
 }
 
 /// Returns the one in the middle; the lower one of two.
-fn median(durations: &mut [Duration]) -> Duration {
-    durations.sort_unstable();
-    durations.get(durations.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+fn median<T: Copy + Default + Ord>(amounts: &mut [T]) -> T {
+    amounts.sort_unstable();
+    amounts.get(amounts.len().saturating_sub(1) / 2).copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -54,7 +54,7 @@ mod tests {
     fn the_median_is_not_moved_by_one_slow_round() {
         assert_eq!(median(&mut [ms(900), ms(1), ms(3), ms(2), ms(4)]), ms(3));
         assert_eq!(median(&mut [ms(2), ms(1)]), ms(1));
-        assert_eq!(median(&mut []), ms(0));
+        assert_eq!(median::<Duration>(&mut []), ms(0));
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub use conflict::{Conflict, JsonType, MergeFault, Place};
 pub use merge::{MERGED_BYTES, MergeKind, merge};
 pub use plan::plan;
 
-use crate::bundle::{Capability, FileEntry, FileMode, TreeError};
+use crate::bundle::{Capability, FileEntry, FileMode, Runtime, TreeError};
 use crate::hash::ContentHash;
 use crate::name::Name;
 use crate::path::BundlePath;
@@ -37,7 +37,7 @@ use crate::path::BundlePath;
 /// The name of agora's own skill, and of the layer that brings it.
 pub const HELPER: &str = "agora-needs-input";
 
-/// Where the helper's skill stands: these two directories together reach every runtime.
+/// Where the helper's skill stands: the first directory reaches every runtime but Claude Code.
 const HELPER_PATHS: [&str; 2] =
     [".agents/skills/agora-needs-input/SKILL.md", ".claude/skills/agora-needs-input/SKILL.md"];
 
@@ -79,11 +79,16 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// Makes the files from the text of the skill.
-    pub fn new(skill: &str) -> Result<Self, TreeError> {
+    /// Makes the files from the text of the skill, where the runtime looks for skills.
+    pub fn new(skill: &str, runtime: &Runtime) -> Result<Self, TreeError> {
         let (size, sha256) = (skill.len() as u64, ContentHash::of(skill.as_bytes()));
         let entry = |path| FileEntry { path, mode: FileMode::Plain, size, sha256 };
-        let paths = HELPER_PATHS.iter().filter_map(|path| path.parse().ok());
+        let paths = match runtime {
+            Runtime::ClaudeCode => &HELPER_PATHS[..],
+            // What is not Claude Code's own is read by everybody else, and each directory costs.
+            Runtime::Codex | Runtime::Command(_) | Runtime::External(_) => &HELPER_PATHS[..1],
+        };
+        let paths = paths.iter().filter_map(|path| path.parse().ok());
         let tree = Capability::new(paths.map(entry).collect())?;
         let pack = skill.repeat(tree.files().len()).into_bytes();
         Ok(Self { tree, pack })
@@ -171,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_helper_has_its_skill_in_both_places() {
-        let helper = Helper::new("ask").unwrap();
+        let helper = Helper::new("ask", &Runtime::ClaudeCode).unwrap();
         let paths: Vec<&str> = helper.tree.files().iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths, HELPER_PATHS);
         assert!(crate::blobs::Pack::check(&helper.tree, helper.pack).is_some());

@@ -193,7 +193,7 @@ fn each_loser_is_told_of_the_one_that_is_laid() {
 
 #[test]
 fn a_capability_with_the_helpers_skill_replaces_it() {
-    let helper = Helper::new("ask like this").unwrap();
+    let helper = Helper::new("ask like this", &Runtime::ClaudeCode).unwrap();
     let own = tree(&[(".claude/skills/agora-needs-input/OWN.md", "ask like that")]);
     let layers =
         [Layer { owner: Owner::Helper, tree: &helper.tree }, Layer { owner: named("house"), tree: &own }];

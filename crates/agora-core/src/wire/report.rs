@@ -35,9 +35,11 @@ impl Usage {
     /// Returns all tokens that were read or written.
     pub fn tokens(&self) -> u64 {
         let of = |model: &ModelUsage| {
-            model.input_tokens + model.output_tokens + model.cache_read_tokens + model.cache_write_tokens
+            let parts =
+                [model.input_tokens, model.output_tokens, model.cache_read_tokens, model.cache_write_tokens];
+            parts.into_iter().fold(0, u64::saturating_add)
         };
-        self.models.iter().map(of).sum()
+        self.models.iter().map(of).fold(0, u64::saturating_add)
     }
 
     /// Adds what a later dispatch used.
@@ -45,18 +47,19 @@ impl Usage {
         for model in &more.models {
             match self.models.iter_mut().find(|known| known.model == model.model) {
                 Some(known) => {
-                    known.input_tokens += model.input_tokens;
-                    known.output_tokens += model.output_tokens;
-                    known.cache_read_tokens += model.cache_read_tokens;
-                    known.cache_write_tokens += model.cache_write_tokens;
+                    known.input_tokens = known.input_tokens.saturating_add(model.input_tokens);
+                    known.output_tokens = known.output_tokens.saturating_add(model.output_tokens);
+                    known.cache_read_tokens = known.cache_read_tokens.saturating_add(model.cache_read_tokens);
+                    known.cache_write_tokens =
+                        known.cache_write_tokens.saturating_add(model.cache_write_tokens);
                     known.cost_usd = add(known.cost_usd, model.cost_usd);
                 }
                 None => self.models.push(model.clone()),
             }
         }
         self.cost_usd = add(self.cost_usd, more.cost_usd);
-        self.turns += more.turns;
-        self.duration_ms += more.duration_ms;
+        self.turns = self.turns.saturating_add(more.turns);
+        self.duration_ms = self.duration_ms.saturating_add(more.duration_ms);
         self
     }
 

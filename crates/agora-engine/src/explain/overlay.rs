@@ -52,7 +52,7 @@ impl Agora {
         capabilities: &[Found<Capability>],
     ) -> Result<ExplainedOverlay, Error> {
         // Its words are the adapter's; who wins depends on its paths alone.
-        let skill = Helper::new("").ok().filter(|_| helper == HelperSkill::Installed);
+        let skill = Helper::new("", runtime).ok().filter(|_| helper == HelperSkill::Installed);
         let helper = skill.iter().map(|skill| (Layer { owner: Owner::Helper, tree: &skill.tree }, None));
         let declared = capabilities.iter().map(|found| {
             let layer = Layer { owner: Owner::Capability(found.name.clone()), tree: &found.body };

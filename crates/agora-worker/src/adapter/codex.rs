@@ -212,7 +212,7 @@ impl Listener for Listening {
             "turn.failed" => {
                 let message =
                     line.error["message"].as_str().unwrap_or("codex reported a failure and not why");
-                self.failure = Some(message.chars().take(2000).collect());
+                self.failure = Some(message.to_owned());
             }
             _ => {}
         }

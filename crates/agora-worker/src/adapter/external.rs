@@ -113,6 +113,7 @@ impl External {
     fn put_down(&self, program: &Program, job: &Job<'_>) -> Result<PathBuf, Fault> {
         let path = job.place.aids().join(format!("adapter-{}", self.name));
         let write = || -> io::Result<()> {
+            make_directory(&job.place.aids())?;
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 Ok(()) | Err(_) => {}

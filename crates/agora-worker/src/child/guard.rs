@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    DumpableBehavior, Pid, Signal, WaitOptions, getpid, kill_process_group, set_child_subreaper,
+    DumpableBehavior, Pid, Signal, WaitOptions, chdir, getpid, kill_process_group, set_child_subreaper,
     set_dumpable_behavior, setsid, wait,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
@@ -60,6 +60,8 @@ pub fn guard(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn prepare() -> Result<UnixStream, Obstacle> {
     let prepare = || {
         inherit_only_standard_streams()?;
+        // So that a guard keeps no directory busy.
+        chdir("/")?;
         // A guard is not to be ended by a terminal, nor by whoever ends all processes politely: it would end last, and does.
         // Handlers, not ignoring, which the program would inherit.
         for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {

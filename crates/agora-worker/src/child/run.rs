@@ -109,8 +109,7 @@ impl Keeper {
             .args(task.to_arguments())
             .env_clear()
             .envs(spec.environment.iter().map(|(name, value)| (name, value)))
-            // So that a guard keeps no directory busy.
-            .current_dir("/")
+            // No directory: with one, a static program cannot be spawned without a copy of all its memory.
             .stdin(if spec.stdin == Input::Closed { Stdio::null() } else { Stdio::piped() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

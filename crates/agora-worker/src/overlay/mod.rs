@@ -87,9 +87,7 @@ pub fn lay(root: &Path, plan: &Plan, contents: &[Contents<'_>]) -> Result<Laid, 
     let reader = Reader { plan, contents };
     let merged = reader.merge_all()?;
     let job = Job { root, reader, merged, taken: AtomicUsize::new(0), done: Mutex::default() };
-    // Hashing takes about as long as writing, so that two at once are as fast as writing alone.
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
-    let threads = threads.min(plan.files.len().div_ceil(BATCH));
+    let threads = threads_for(plan.files.len().div_ceil(BATCH));
     thread::scope(|scope| {
         for _ in 1..threads {
             // Without another thread it takes longer, and nothing else.
@@ -98,6 +96,15 @@ pub fn lay(root: &Path, plan: &Plan, contents: &[Contents<'_>]) -> Result<Laid, 
         job.work();
     });
     job.finish()
+}
+
+/// Hashing takes about as long as writing, so that two at once are as fast as writing alone.
+fn threads_for(batches: usize) -> usize {
+    if batches <= 1 {
+        // Most capabilities. How many processors there are is written in some files that need not be read.
+        return batches;
+    }
+    thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS).min(batches)
 }
 
 /// The files of a plan, which threads take batch by batch.

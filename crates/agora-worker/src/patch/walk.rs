@@ -113,7 +113,7 @@ impl<V: Visitor> Walk<'_, V> {
     fn list(&mut self, dir: OwnedFd, here: Waiting) -> Result<(), PatchError> {
         let rules = Rules::enter(here.rules.clone(), self.root, &here.path, dir.as_fd(), &mut self.allowance);
         let here = Waiting { rules, ..here };
-        let mut entries = match Dir::read_from(&dir) {
+        let mut entries = match Dir::new(dir) {
             Ok(entries) => entries,
             Err(error) => return self.unreadable(&here.path, error),
         };
@@ -125,7 +125,10 @@ impl<V: Visitor> Walk<'_, V> {
             let name = entry.file_name();
             let own = here.path.is_empty() && name.to_bytes() == OWN;
             if !own && !matches!(name.to_bytes(), b"." | b"..") {
-                self.meet(&here, dir.as_fd(), name, entry.file_type())?;
+                match entries.fd() {
+                    Ok(dir) => self.meet(&here, dir, name, entry.file_type())?,
+                    Err(error) => return self.unreadable(&here.path, error),
+                }
             }
         }
         Ok(())

@@ -187,12 +187,15 @@ fn workspace(invoked: &Invoked, desk: &mut Desk) {
         sealing.map_err(|error| io::Error::other(Box::new(error)))?.finish().map(drop)
     });
     let kept = kept.and_then(|((), tree)| {
+        if is_untouched(invoked, desk) {
+            return Ok(vec![tree]);
+        }
         let ((), origin) = write(desk, "baseline.sealed", |file| {
             let mut sealing = seal.seal(Content::Baseline, file)?;
             baseline.carry(&work, &mut sealing).map_err(|error| io::Error::other(Box::new(error)))?;
             sealing.finish().map(drop)
         })?;
-        Ok([tree, origin])
+        Ok(vec![tree, origin])
     });
     match kept {
         Ok(artifacts) => {
@@ -201,6 +204,16 @@ fn workspace(invoked: &Invoked, desk: &mut Desk) {
         }
         Err(error) => desk.warn(format!("the workspace could not be kept: {}", chain(&error))),
     }
+}
+
+/// Tells whether the workspace is what it was when the thread began. Then there is nothing to remember beside it.
+fn is_untouched(invoked: &Invoked, desk: &Desk) -> bool {
+    let nothing = |patch: &PatchReport| {
+        patch.files == 0 && patch.left_out.is_empty() && patch.redacted_files.is_empty()
+    };
+    invoked.baselines.thread.is_none()
+        && desk.report.verify.is_none()
+        && desk.report.patch.as_ref().is_some_and(nothing)
 }
 
 /// Lists the logs.

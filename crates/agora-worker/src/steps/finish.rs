@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::path::Path;
 
 use agora_core::event::Event;
 use agora_core::id::QuestionId;
@@ -29,6 +30,7 @@ pub(crate) fn finish(ending: Ending, mut desk: Desk) -> Done {
         Ending::Failed(_) | Ending::Cancelled(_) => Done::Otherwise,
     };
     let event = event(ending, &mut desk);
+    clear(&desk);
     if let Err(error) = store_report(&mut desk) {
         desk.warn(format!("the report could not be stored: {error}"));
     }
@@ -36,7 +38,6 @@ pub(crate) fn finish(ending: Ending, mut desk: Desk) -> Done {
         // Everything in it was made by us and is JSON; there is nothing that could be said instead.
         return Done::Otherwise;
     };
-    clear(&desk);
     // A full disk must not swallow the event: then it is said, if not stored.
     let (line, done) = match outcome::store(&desk.place.out(), &line) {
         Ok(Stored::Theirs(theirs)) => (theirs, Done::Otherwise),
@@ -75,8 +76,17 @@ fn question_id(dispatch: &agora_core::DispatchId) -> QuestionId {
 /// Takes away what only this dispatch needed. The workspace stays until the engine has what it wants of it.
 fn clear(desk: &Desk) {
     for dir in [desk.place.home(), desk.place.aids(), desk.place.tmp()] {
-        let _ = fs::remove_dir_all(dir);
+        // An empty directory tells nothing, and to take it away can cost a disk as much as to store the outcome.
+        if !is_empty(&dir) {
+            let _ = fs::remove_dir_all(dir);
+        }
     }
+}
+
+fn is_empty(dir: &Path) -> bool {
+    // The agent may have made a link of it.
+    fs::symlink_metadata(dir).is_ok_and(|data| data.is_dir())
+        && fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 fn store_report(desk: &mut Desk) -> io::Result<()> {
@@ -87,6 +97,6 @@ fn store_report(desk: &mut Desk) -> io::Result<()> {
     fs::create_dir_all(&out)?;
     let mut file = File::options().write(true).create_new(true).open(out.join(REPORT))?;
     file.write_all(line.as_bytes())?;
-    file.write_all(b"\n")?;
-    file.sync_all()
+    // Not waited for: the outcome is what must be on the disk, and whoever takes the report in keeps it elsewhere.
+    file.write_all(b"\n")
 }

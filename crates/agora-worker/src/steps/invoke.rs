@@ -100,7 +100,7 @@ fn supervise(
     let hearing = Arc::new(Mutex::new(Hearing { listener: Some(listener), stopper: None }));
     let stdout = Arc::new(Mutex::new(Capped::new(LINE_STDOUT_BYTES)));
     let stderr = Arc::new(Mutex::new(Capped::new(LINE_STDERR_BYTES)));
-    let logs = desk.logs("agent").map_err(workspace("making the agent's log"))?;
+    let logs = desk.logs("agent");
     let heard = Arc::clone(&hearing);
     let lines = Lines::new(move |line: &[u8]| {
         let mut hearing = heard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,7 +130,8 @@ fn supervise(
     desk.say(Said::AdapterRan(Ran {
         exit_code: shell_code(ended.how),
         duration_ms: millis(ended.duration),
-        stdout: capped(&exit.text),
+        // Hidden before it is cut: half of a secret at the edge would be left.
+        stdout: capped(&desk.redactor.text(&exit.text)),
         stderr,
     }))?;
     Ok((ended, exit))

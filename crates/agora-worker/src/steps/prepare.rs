@@ -184,6 +184,25 @@ fn baselines(carried: Option<&SealedAt>, laid: &Laid, seal: &Seal, desk: &Desk) 
     Ok(Baselines { dispatch, thread: Some(thread) })
 }
 
+/// Makes a directory below the agent's home, with nothing in it. The setup script ran before, and may have put a link on the way: nothing
+/// is written through one.
+fn make_anew(home: &Path, below: &Path) -> io::Result<()> {
+    let mut path = home.to_owned();
+    for part in below.components() {
+        path.push(part);
+        match fs::symlink_metadata(&path) {
+            Ok(data) if data.is_dir() => {}
+            Ok(_) => fs::remove_file(&path)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if path.exists() {
+        fs::remove_dir_all(&path)?;
+    }
+    fs::create_dir_all(&path)
+}
+
 /// Puts the runtime's conversation back, if this runtime can go on with it.
 fn restore_session(
     session: &PriorSession,
@@ -196,9 +215,27 @@ fn restore_session(
         return Ok(None);
     };
     let dir = desk.place.home().join(below);
-    fs::create_dir_all(&dir).map_err(workspace("making room for the session"))?;
+    make_anew(&desk.place.home(), below).map_err(workspace("making room for the session"))?;
     with_sealed("the thread's session", &session.files, seal, Content::Session, |opening| {
         snapshot::unpack(opening, snapshot::SESSION, &dir).map_err(Fault::Snapshot)
     })?;
     Ok(Some(session.mark.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_through_a_link_that_a_setup_script_left() {
+        let (home, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let below = Path::new(".claude/projects");
+        std::os::unix::fs::symlink(elsewhere.path(), home.path().join(".claude")).unwrap();
+        make_anew(home.path(), below).unwrap();
+        assert!(home.path().join(below).is_dir() && !home.path().join(".claude").is_symlink());
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+        fs::write(home.path().join(below).join("old"), "x").unwrap();
+        make_anew(home.path(), below).unwrap();
+        assert_eq!(fs::read_dir(home.path().join(below)).unwrap().count(), 0);
+    }
 }

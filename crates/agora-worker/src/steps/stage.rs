@@ -31,7 +31,7 @@ pub(crate) fn stage(fetched: Fetched, desk: &mut Desk) -> Result<Staged, Fault> 
         fs::create_dir_all(&dir).map_err(workspace("making the dispatch's directories"))?;
     }
     let Fetched { task, runtime, capabilities, env, supplied } = fetched;
-    let helper = helper(&task)?;
+    let helper = helper(&task, &runtime)?;
     let (layers, contents) = layers(helper.as_ref(), &capabilities);
     let plan = plan(&runtime.rules(), &layers).map_err(Fault::Conflict)?;
     for dropped in &plan.dropped {
@@ -43,12 +43,12 @@ pub(crate) fn stage(fetched: Fetched, desk: &mut Desk) -> Result<Staged, Fault> 
 }
 
 /// Returns the skill that teaches asking, unless it is switched off.
-fn helper(task: &Task) -> Result<Option<Helper>, Fault> {
+fn helper(task: &Task, runtime: &Runtime) -> Result<Option<Helper>, Fault> {
     if !task.teaches() {
         return Ok(None);
     }
     let unusable = |error: agora_core::bundle::TreeError| Fault::Setup(error.to_string());
-    Helper::new(&teach::skill()).map(Some).map_err(unusable)
+    Helper::new(&teach::skill(), &runtime.rules()).map(Some).map_err(unusable)
 }
 
 fn layers<'a>(

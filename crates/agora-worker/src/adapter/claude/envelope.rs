@@ -53,7 +53,7 @@ impl Envelope {
         let said = self.result.as_deref().into_iter().chain(errors).find(|text| !text.trim().is_empty());
         let why = self.terminal_reason.as_deref().unwrap_or(&self.subtype);
         match said {
-            Some(said) => said.trim().chars().take(2000).collect(),
+            Some(said) => said.trim().to_owned(),
             None => format!("claude reported an error: {why}"),
         }
     }

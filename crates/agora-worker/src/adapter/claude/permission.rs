@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 
 use crate::needs_input::resume::Answered;
 
+/// What a person reads of a call.
+const LONGEST_INPUT: usize = 8 * 1024;
+
 const ALLOW: &str = "Allow this call";
 
 /// Marks a session that waits for leave, rather than for the answer to a tool call.
@@ -15,7 +18,10 @@ pub(super) const KEY: &str = "permission";
 /// Makes a question of a call that was denied.
 pub(super) fn question(denial: &Value) -> Result<Question, Malformed> {
     let tool = denial["tool_name"].as_str().unwrap_or("a tool");
-    let input: String = denial["tool_input"].to_string().chars().take(2000).collect();
+    // Said whole or not at all: a cut could leave half of a secret, which nobody would recognise any more.
+    let input = denial["tool_input"].to_string();
+    let input =
+        if input.len() <= LONGEST_INPUT { input } else { format!("an input of {} bytes", input.len()) };
     let question = json!({
         "question": format!("The agent is not allowed to use `{tool}` here. May it, this once?"),
         "header": "Permission",

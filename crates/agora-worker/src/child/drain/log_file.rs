@@ -2,22 +2,49 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use super::Sink;
 
 /// Writes the first bytes to a file and counts the rest. A disk that is full does not disturb the child.
 #[derive(Debug)]
 pub struct LogFile {
-    file: File,
+    file: Place,
     room: u64,
     written: u64,
     left_out: u64,
     error: Option<io::Error>,
 }
 
+#[derive(Debug)]
+enum Place {
+    Open(File),
+    /// Made with the first byte: a program that says nothing leaves no file.
+    At(PathBuf),
+}
+
 impl LogFile {
     pub fn new(file: File, cap: u64) -> Self {
+        Self::of(Place::Open(file), cap)
+    }
+
+    /// Logs to a file that must not be there yet, and is there once there is something to log.
+    pub fn at(path: PathBuf, cap: u64) -> Self {
+        Self::of(Place::At(path), cap)
+    }
+
+    fn of(file: Place, cap: u64) -> Self {
         Self { file, room: cap, written: 0, left_out: 0, error: None }
+    }
+
+    fn file(&mut self) -> io::Result<&mut File> {
+        if let Place::At(path) = &self.file {
+            self.file = Place::Open(File::options().write(true).create_new(true).open(path)?);
+        }
+        match &mut self.file {
+            Place::Open(file) => Ok(file),
+            Place::At(_) => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     pub fn written(&self) -> u64 {
@@ -38,7 +65,7 @@ impl LogFile {
     fn write(&mut self, bytes: &[u8]) -> usize {
         let mut rest = bytes;
         while !rest.is_empty() && self.error.is_none() {
-            match self.file.write(rest) {
+            match self.file().and_then(|file| file.write(rest)) {
                 Ok(0) => self.error = Some(io::ErrorKind::WriteZero.into()),
                 Ok(written) => rest = &rest[written..],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -73,6 +100,21 @@ mod tests {
         }
         assert_eq!(std::fs::read_to_string(path).unwrap(), "abcde");
         assert_eq!((log.written(), log.left_out(), log.error().is_none()), (5, 3, true));
+    }
+
+    #[test]
+    fn silence_leaves_no_file_and_a_file_that_is_there_is_not_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut log = LogFile::at(path.clone(), 5);
+        log.end();
+        assert!(!path.exists());
+        log.take(b"abc");
+        log.take(b"de");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "abcde");
+        let mut other = LogFile::at(path.clone(), 5);
+        other.take(b"xyz");
+        assert_eq!((other.left_out(), std::fs::read_to_string(&path).unwrap().as_str()), (3, "abcde"));
     }
 
     #[test]
