@@ -412,11 +412,11 @@ fn claude_asks_an_overloaded_model_again() {
 }
 
 #[test]
-fn claude_runs_nothing_of_a_stream_that_was_cut() {
+fn claude_does_not_run_a_call_that_was_cut() {
     let Some(agent) = Agent::find("AGORA_TEST_CLAUDE") else { return };
-    // The tool call itself is whole: start, opening, input, closing.
+    // Start, opening, input, and no closing. A call that was closed before the cut it may run or not, as its timing has it.
     let model =
-        Model::start(vec![Turn::cut_after(Cut::Events(4), Turn::shell("touch ran")), Turn::text("done")]);
+        Model::start(vec![Turn::cut_after(Cut::Events(3), Turn::shell("touch ran")), Turn::text("done")]);
     let (code, found) = envelope(&mut agent.claude(&model), ["is_error", "result"]);
     assert_eq!((code, found), (Some(0), [json!(false), json!("done")]));
     assert_eq!((model.requests().len(), agent.work().join("ran").exists()), (2, false));

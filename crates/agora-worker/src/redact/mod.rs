@@ -4,15 +4,18 @@
 //! found overlap, both are hidden: what one leaves over could be the rest of the other.
 
 mod forms;
+mod search;
 mod stream;
 
 use std::borrow::Cow;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 
 use agora_core::secret::SecretValue;
-use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError, MatchKind};
+use aho_corasick::BuildError;
 use serde_json::{Map, Value};
 
+use search::Search;
 pub use stream::RedactingStream;
 
 /// What stands where a secret stood.
@@ -22,7 +25,7 @@ pub const MARK: &str = "<redacted:secret>";
 #[derive(Clone, Debug)]
 pub struct Redactor {
     /// `None` when there are no secrets: then nothing is looked for.
-    forms: Option<AhoCorasick>,
+    forms: Option<Arc<Search>>,
     longest: usize,
 }
 
@@ -36,11 +39,7 @@ impl Redactor {
         if forms.is_empty() {
             return Ok(Self { forms: None, longest });
         }
-        // A full table: it reads 2.3 times as fast as the small automaton, and costs 0.6 ms and 0.2 MB for two secrets, 11 ms
-        // and 4.6 MB for fifty (measured). Matches may overlap, so the kind that ends at the first match is not for us.
-        let kind = Some(AhoCorasickKind::DFA);
-        let forms = AhoCorasick::builder().kind(kind).match_kind(MatchKind::Standard).build(forms)?;
-        Ok(Self { forms: Some(forms), longest })
+        Ok(Self { forms: Some(Arc::new(Search::new(&forms)?)), longest })
     }
 
     /// Hides the secrets in a text. It stays a text: every form begins and ends between characters.
@@ -96,7 +95,14 @@ impl Redactor {
 
     /// Tells whether a secret is in there.
     pub fn holds(&self, bytes: &[u8]) -> bool {
-        self.forms.as_ref().is_some_and(|forms| forms.is_match(bytes))
+        let mut holds = false;
+        if let Some(forms) = &self.forms {
+            forms.each(bytes, |_| {
+                holds = true;
+                ControlFlow::Break(())
+            });
+        }
+        holds
     }
 
     /// Starts to hide secrets in output that comes piece by piece.
@@ -113,14 +119,14 @@ impl Redactor {
     fn find(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         let mut found: Vec<Range<usize>> = Vec::new();
         let Some(forms) = &self.forms else { return found };
-        for one in forms.find_overlapping_iter(bytes) {
-            let mut place = one.range();
-            // Matches come by their ends: a later one may begin before earlier ones.
+        forms.each(bytes, |mut place| {
+            // They come by their ends: a later one may begin before earlier ones.
             while let Some(last) = found.pop_if(|last| last.end >= place.start) {
                 place.start = place.start.min(last.start);
             }
             found.push(place);
-        }
+            ControlFlow::Continue(())
+        });
         found
     }
 

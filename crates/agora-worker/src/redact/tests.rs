@@ -107,6 +107,23 @@ proptest! {
         prop_assert_eq!(String::from_utf8(out).unwrap(), redactor.text(&text).into_owned());
     }
 
+    /// What is passed over without a look holds nothing: the same places as by comparing every form with every place.
+    #[test]
+    fn nothing_is_missed(
+        forms in proptest::collection::vec("[ab]{1,3}|[ab]{4,9}|[a-c]{6,20}", 1..6), text in "[a-c]{0,80}",
+    ) {
+        let forms: Vec<Vec<u8>> = forms.into_iter().map(String::into_bytes).collect();
+        let (bytes, mut found) = (text.as_bytes(), Vec::new());
+        Search::new(&forms).unwrap().each(bytes, |place| { found.push(place); ControlFlow::Continue(()) });
+        let expected: Vec<Range<usize>> = (1..=bytes.len())
+            .filter_map(|end| {
+                let lengths = forms.iter().filter(|form| bytes[..end].ends_with(form)).map(Vec::len);
+                lengths.max().map(|length| end - length..end)
+            })
+            .collect();
+        prop_assert_eq!(found, expected);
+    }
+
     #[test]
     fn nothing_of_a_secret_is_left_and_a_text_stays_a_text(
         secret in "[ -~éß\"\\\\\n]{6,20}", before in "[a-c ]{0,5}", after in "[a-c ]{0,5}",
