@@ -1,6 +1,6 @@
 //! What every step uses: the place, the voice, the report, and the one who starts programs.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,6 +18,7 @@ use crate::redact::Redactor;
 use crate::steps::invoke::{millis, shell_code};
 use crate::stopwatch::Stopwatch;
 use crate::teller::Teller;
+use crate::unnamed::Unnamed;
 
 /// A worker's desk.
 #[derive(Debug)]
@@ -80,10 +81,7 @@ impl Desk {
 
     /// Makes a file without a name, for what only this worker needs.
     pub(crate) fn spool(&self) -> io::Result<File> {
-        let path = self.place.out().join("spool");
-        let file = File::options().read(true).write(true).create_new(true).open(&path)?;
-        fs::remove_file(path)?;
-        Ok(file)
+        Unnamed::new(&self.place.out())?.file.try_clone()
     }
 
     /// Runs a program whose output is a few words, to its end.

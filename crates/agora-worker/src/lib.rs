@@ -25,6 +25,7 @@ mod fault;
 #[cfg(target_os = "linux")]
 mod hashing;
 mod needs_input;
+#[cfg(target_os = "linux")]
 mod outcome;
 mod outputs;
 pub mod overlay;
@@ -42,6 +43,8 @@ mod steps;
 mod stopwatch;
 mod switches;
 mod teller;
+#[cfg(target_os = "linux")]
+mod unnamed;
 
 #[cfg(target_os = "linux")]
 pub use cancel::Cancel;

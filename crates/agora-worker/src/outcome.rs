@@ -3,9 +3,11 @@
 //! Worker and engine may both want to end a dispatch. The file is made whole and linked to its name, which succeeds for
 //! one of them; everybody can read who that was.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
+
+use crate::unnamed::Unnamed;
 
 /// The file in the dispatch's `out` directory.
 pub(crate) const FILE: &str = "outcome.json";
@@ -22,14 +24,12 @@ pub(crate) enum Stored {
 
 /// Stores a terminal line, unless there is one.
 pub(crate) fn store(out: &Path, line: &str) -> io::Result<Stored> {
-    let (staged, path) = (out.join(format!("{FILE}.{}", std::process::id())), out.join(FILE));
-    let written = write(&staged, line).and_then(|()| fs::hard_link(&staged, &path));
-    let _ = fs::remove_file(&staged);
-    match written {
-        Ok(()) => {
-            File::open(out)?.sync_all()?;
-            Ok(Stored::Ours)
-        }
+    let path = out.join(FILE);
+    let mut staged = Unnamed::new(out)?;
+    staged.file.write_all(format!("{line}\n").as_bytes())?;
+    match staged.link(&path) {
+        // With a new file its name goes to the disk: on Linux it is part of what the file's own sync waits for.
+        Ok(file) => file.sync_all().map(|()| Stored::Ours),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let mut theirs = String::new();
             File::open(&path)?.take(LONGEST).read_to_string(&mut theirs)?;
@@ -39,15 +39,9 @@ pub(crate) fn store(out: &Path, line: &str) -> io::Result<Stored> {
     }
 }
 
-fn write(path: &Path, line: &str) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).open(path)?;
-    file.write_all(line.as_bytes())?;
-    file.write_all(b"\n")?;
-    file.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::sync::Barrier;
     use std::thread;
 
@@ -67,16 +61,14 @@ mod tests {
     #[test]
     fn a_race_has_one_winner() {
         let dir = tempfile::tempdir().unwrap();
-        let (barrier, path) = (Barrier::new(8), dir.path().join(FILE));
-        let link = |line: &str, number: usize| {
-            let staged = dir.path().join(format!("staged-{number}"));
-            write(&staged, line).unwrap();
+        let barrier = Barrier::new(8);
+        let (dir, barrier) = (dir.path(), &barrier);
+        let store_one = |number: usize| {
             barrier.wait();
-            fs::hard_link(&staged, &path).is_ok()
+            store(dir, &number.to_string()).unwrap() == Stored::Ours
         };
         let wins = thread::scope(|scope| {
-            let threads: Vec<_> =
-                (0..8).map(|number| scope.spawn(move || link(&number.to_string(), number))).collect();
+            let threads: Vec<_> = (0..8).map(|number| scope.spawn(move || store_one(number))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).filter(|won| *won).count()
         });
         assert_eq!(wins, 1);
