@@ -6,11 +6,11 @@
 //! ```text
 //!  the words            id  name  hash  canonical  time  secret  limits
 //!  what is registered   path  bundle  reference  template  credential
-//!  what happens         event  record  entry  state  reason
+//!  what happens         job  event  record  entry  state  reason
 //!  the pause            question  answer  sentinel  marker  strict
 //!  engine to worker     wire::{manifest, bootstrap, receipt}
 //!  worker to engine     wire::{line, report}
-//!  the outside          provider::{blob, registry, secret, ledger, compute}
+//!  the outside          provider::{blob, registry, secret, ledger, lease, shelf, compute, alarm}
 //!  the checked doors    blobs  catalogue
 //! ```
 //!
@@ -27,6 +27,7 @@ pub mod entry;
 pub mod event;
 pub mod hash;
 pub mod id;
+pub mod job;
 pub mod limits;
 pub mod marker;
 pub mod name;

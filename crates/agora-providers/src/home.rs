@@ -114,6 +114,15 @@ impl Home {
         self.disk.write_tail(file, offset, bytes).map_err(|error| self.unavailable("write", path, error))
     }
 
+    /// Takes a file away, durably. One that is not there is no error.
+    pub(crate) fn remove(&self, path: &Path) -> Result<(), Unavailable> {
+        match self.disk.remove(path) {
+            Ok(()) => self.sync_dir(path.parent().unwrap_or(&self.root)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(self.unavailable("remove", path, error)),
+        }
+    }
+
     pub(crate) fn sync_dir(&self, dir: &Path) -> Result<(), Unavailable> {
         self.disk.sync_dir(dir).map_err(|error| self.unavailable("write", dir, error))
     }

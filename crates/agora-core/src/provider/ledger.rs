@@ -1,4 +1,7 @@
-//! The durable, ordered record of what happened.
+//! The durable, ordered record of what happened, and the papers that belong to it.
+//!
+//! What a thread *is* follows from its entries alone. Beside them stand a dispatch's papers, which nothing can be folded from:
+//! its job, its worker's report, who has claimed it, and that somebody wishes to cancel it.
 
 use std::fmt;
 
@@ -6,9 +9,36 @@ use async_trait::async_trait;
 
 use super::Unavailable;
 use crate::entry::{Entry, Happening};
-use crate::id::ThreadId;
-use crate::name::Namespace;
-use crate::state::Illegal;
+use crate::hash::ContentHash;
+use crate::id::{DispatchId, ThreadId};
+use crate::job::Job;
+use crate::name::{Name, Namespace};
+use crate::state::{DispatchState, Illegal, Thread};
+use crate::time::Timestamp;
+
+/// What is recorded together: all of it, or nothing.
+#[derive(Clone, Debug)]
+pub struct Append {
+    pub namespace: Namespace,
+    pub thread_id: ThreadId,
+    /// How many entries of the thread the caller has seen.
+    pub seen: u64,
+    pub what: Vec<Happening>,
+    pub papers: Vec<Paper>,
+}
+
+/// What is kept beside the entries.
+#[derive(Clone, Debug)]
+pub enum Paper {
+    /// The job of a dispatch that is accepted here. Each has one.
+    Job(Box<Job>),
+    /// The caller's own name for a request, under which it is accepted once.
+    Key { key: String, request: ContentHash, dispatch_id: DispatchId },
+    /// What a worker reported, as it wrote it.
+    Report { dispatch_id: DispatchId, text: String },
+    /// What is to be told to somebody outside, at least once.
+    Outgoing { destination: String, body: String },
+}
 
 /// Says why something was not recorded or could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -19,28 +49,234 @@ pub enum LedgerError {
     /// It cannot have happened to the thread in its state.
     #[error("that cannot happen to the thread now")]
     Illegal(#[source] Illegal),
+    /// The id is another dispatch's.
+    #[error("there is a dispatch `{0}` already")]
+    DispatchTaken(DispatchId),
+    /// The key was used before, for this dispatch and this request.
+    #[error("the idempotency key was used for the dispatch `{dispatch_id}`")]
+    KeyTaken { dispatch_id: DispatchId, request: ContentHash },
     #[error("the ledger is damaged: {0}")]
     Damaged(String),
     #[error(transparent)]
     Unavailable(Unavailable),
 }
 
+/// Whether a dispatch may start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It is the caller's to start, and takes up room from now on until it ends.
+    Granted,
+    /// Somebody claimed it before.
+    Earlier(ClaimMark),
+    /// There is no room, or this many come before it.
+    Waits { ahead: u64 },
+    /// It has ended, or there is no such dispatch.
+    Over,
+}
+
+/// Who claimed a dispatch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimMark {
+    pub at: Timestamp,
+    /// Which start of which machine: what ran before a reboot does not run any more.
+    pub boot: String,
+}
+
+/// A thread, folded, with what stands beside it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThreadView {
+    pub namespace: Namespace,
+    pub thread_id: ThreadId,
+    /// How many entries were folded.
+    pub seen: u64,
+    pub thread: Thread,
+    pub began_at: Timestamp,
+    /// When the last thing happened to it.
+    pub moved_at: Timestamp,
+    /// When somebody wished to cancel the dispatch that is live.
+    pub cancel_wished_at: Option<Timestamp>,
+}
+
+/// A dispatch with its papers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DispatchView {
+    pub job: Job,
+    pub state: DispatchState,
+    pub accepted_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+    /// From start to end, as the terminal event says.
+    pub duration_ms: Option<u64>,
+    pub claim: Option<ClaimMark>,
+    pub report: Option<String>,
+}
+
+/// A dispatch as a list shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DispatchRow {
+    pub dispatch_id: DispatchId,
+    pub thread_id: ThreadId,
+    pub subagent: Name,
+    pub target: Name,
+    pub labels: Vec<Name>,
+    pub state: StateWord,
+    pub accepted_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+    pub claimed: bool,
+}
+
+/// A dispatch's state without what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StateWord {
+    Accepted,
+    Running,
+    Finished,
+    NeedsInput,
+    Failed,
+    Cancelled,
+}
+
+impl StateWord {
+    pub const ALL: [Self; 6] =
+        [Self::Accepted, Self::Running, Self::Finished, Self::NeedsInput, Self::Failed, Self::Cancelled];
+
+    /// Returns the state as it stands in results.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Running => "running",
+            Self::Finished => "finished",
+            Self::NeedsInput => "needs_input",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Tells whether a worker of it may be alive.
+    pub fn is_live(self) -> bool {
+        matches!(self, Self::Accepted | Self::Running)
+    }
+}
+
+impl From<&DispatchState> for StateWord {
+    fn from(state: &DispatchState) -> Self {
+        match state {
+            DispatchState::Accepted => Self::Accepted,
+            DispatchState::Running => Self::Running,
+            DispatchState::Finished => Self::Finished,
+            DispatchState::NeedsInput => Self::NeedsInput,
+            DispatchState::Failed(_) => Self::Failed,
+            DispatchState::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+/// Which dispatches a list shows. Newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// `None`: of every namespace.
+    pub namespace: Option<Namespace>,
+    pub thread: Option<ThreadId>,
+    pub label: Option<Name>,
+    /// `None`: in any state.
+    pub states: Option<Vec<StateWord>>,
+    /// Those whose id, or whose thread's id, begins so.
+    pub prefix: Option<String>,
+    /// Only those accepted before this dispatch, for the next page.
+    pub before: Option<DispatchId>,
+    pub most: usize,
+}
+
+/// Something to be told to somebody outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The same at every try.
+    pub id: u64,
+    pub thread_id: ThreadId,
+    pub destination: String,
+    pub body: String,
+    pub tries: u32,
+}
+
+/// Hears that something was recorded, by whichever process.
+#[async_trait]
+pub trait Watch: fmt::Debug + Send {
+    /// Returns when anything may have been recorded since this watch was made or last returned, and when a process that
+    /// records has died. It may return without a reason, and never misses one.
+    async fn next(&mut self) -> Result<(), LedgerError>;
+}
+
 /// Records what happens to threads.
 ///
 /// Every implementation keeps true: entries are numbered from 1 within a thread, without gaps; an append is all or
 /// nothing and durable when it returns; nothing is recorded that [`crate::state::Thread::after`] refuses; of several
-/// appends with the same expectation one succeeds.
+/// appends with the same expectation one succeeds; time does not run backwards within a thread, whatever the clock does;
+/// a claim is granted once, and never to more dispatches of a target at once than there is room for.
 #[async_trait]
 pub trait Ledger: fmt::Debug + Send + Sync {
     /// Records what happened after exactly `seen` entries of the thread, numbers and dates it.
-    async fn append(
-        &self,
-        namespace: &Namespace,
-        thread: &ThreadId,
-        seen: u64,
-        what: Vec<Happening>,
-    ) -> Result<Vec<Entry>, LedgerError>;
+    async fn append(&self, append: Append) -> Result<Vec<Entry>, LedgerError>;
 
     /// Returns up to `most` entries of a thread after the first `seen`, in order; none for an unknown thread.
     async fn read(&self, thread: &ThreadId, seen: u64, most: usize) -> Result<Vec<Entry>, LedgerError>;
+
+    /// Returns up to `most` entries of a namespace after a place in the order of all, each with its place.
+    async fn read_all(
+        &self,
+        namespace: &Namespace,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<(u64, Entry)>, LedgerError>;
+
+    async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadView>, LedgerError>;
+
+    async fn dispatch(&self, dispatch: &DispatchId) -> Result<Option<DispatchView>, LedgerError>;
+
+    async fn list(&self, filter: &Filter) -> Result<Vec<DispatchRow>, LedgerError>;
+
+    /// Returns the threads that somebody has to carry, of every namespace: a dispatch of theirs is live, or they are to go on.
+    async fn carried(&self) -> Result<Vec<ThreadId>, LedgerError>;
+
+    /// Returns the threads that move on by themselves by that moment, those due first.
+    async fn due(&self, by: Timestamp) -> Result<Vec<ThreadId>, LedgerError>;
+
+    /// Returns the moment when the next thread moves on by itself.
+    async fn next_due(&self) -> Result<Option<Timestamp>, LedgerError>;
+
+    /// Returns the dispatches of a target that may start now where `most` may run at once: continued threads first, then by
+    /// priority, then in the order they came.
+    async fn head(&self, target: &Name, most: u32) -> Result<Vec<DispatchId>, LedgerError>;
+
+    /// Returns how many dispatches of the same target come before one that waits. `None`: it does not wait.
+    async fn place(&self, dispatch: &DispatchId) -> Result<Option<u64>, LedgerError>;
+
+    /// Takes room for a dispatch that is among the [`Ledger::head`] of its target.
+    async fn claim(&self, dispatch: &DispatchId, mark: ClaimMark, most: u32) -> Result<Claim, LedgerError>;
+
+    /// Takes a claim over whose worker never ran: it is another's from now on. False: it is not as the caller saw it.
+    async fn reclaim(
+        &self,
+        dispatch: &DispatchId,
+        seen: &ClaimMark,
+        mark: ClaimMark,
+    ) -> Result<bool, LedgerError>;
+
+    /// Notes that somebody wishes to cancel the thread's live dispatch. Forgotten when the dispatch ends; false when none is live.
+    async fn wish_cancel(&self, thread: &ThreadId) -> Result<bool, LedgerError>;
+
+    /// Returns what is to be told outside by that moment, oldest first.
+    async fn outgoing(&self, by: Timestamp, most: usize) -> Result<Vec<Outgoing>, LedgerError>;
+
+    /// Notes how a try went: told, or to be tried again at that moment.
+    async fn told(&self, id: u64, again_at: Option<Timestamp>) -> Result<(), LedgerError>;
+
+    /// Returns the threads that ended by that moment and whose retention is over, oldest first.
+    async fn expired(&self, by: Timestamp, most: usize) -> Result<Vec<ThreadId>, LedgerError>;
+
+    /// Forgets a thread that has ended, with all its papers. False: there is none, or it has not ended.
+    async fn forget(&self, thread: &ThreadId) -> Result<bool, LedgerError>;
+
+    /// Starts to listen.
+    fn watch(&self) -> Result<Box<dyn Watch>, LedgerError>;
 }

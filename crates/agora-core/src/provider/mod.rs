@@ -1,11 +1,14 @@
 //! What agora needs from outside, one trait a seam. Implementations stay dumb and are not trusted; each passes the
 //! contract suite of its trait in `agora-testkit`.
 
+pub mod alarm;
 pub mod blob;
 pub mod compute;
+pub mod lease;
 pub mod ledger;
 pub mod registry;
 pub mod secret;
+pub mod shelf;
 
 use std::error::Error;
 use std::fmt;

@@ -52,6 +52,9 @@ pub trait SecretStore: fmt::Debug + Send + Sync {
 
     async fn get(&self, name: &SecretName) -> Result<SecretValue, SecretError>;
 
+    /// Takes a value away for good. Taking away what is not there is no error.
+    async fn remove(&self, name: &SecretName) -> Result<(), SecretError>;
+
     /// Returns the names of what is stored, also of what has expired, in order.
     async fn names(&self) -> Result<Vec<SecretName>, SecretError>;
 }

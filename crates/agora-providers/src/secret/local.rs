@@ -124,6 +124,11 @@ impl LocalSecrets {
         open().map_err(|error| SecretError::Unavailable(self.home.unavailable("write", &path, error)))
     }
 
+    fn take_away(&self, name: &SecretName) -> Result<(), SecretError> {
+        let path = self.path(name);
+        self.home.remove(&path).map_err(SecretError::Unavailable)
+    }
+
     fn list(&self) -> Result<Vec<SecretName>, SecretError> {
         let mut names = Vec::new();
         let mut open = vec![(self.dir(), String::new())];
@@ -157,6 +162,11 @@ impl SecretStore for LocalSecrets {
     async fn get(&self, name: &SecretName) -> Result<SecretValue, SecretError> {
         let (this, name) = (self.clone(), name.clone());
         blocking(move || this.read(&name)).await
+    }
+
+    async fn remove(&self, name: &SecretName) -> Result<(), SecretError> {
+        let (this, name) = (self.clone(), name.clone());
+        blocking(move || this.take_away(&name)).await
     }
 
     async fn names(&self) -> Result<Vec<SecretName>, SecretError> {

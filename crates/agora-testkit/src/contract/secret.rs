@@ -33,4 +33,8 @@ pub async fn secret_store(store: &dyn SecretStore, clock: &SetClock) {
     let longer = Some("2026-11-15T14:00:00Z".parse().unwrap());
     assert_eq!(store.put(&codex, &value("short-lived"), longer).await.unwrap(), SecretChange::Unchanged);
     assert_eq!(store.get(&codex).await.unwrap().expose(), "short-lived", "storing again gives it a new time");
+
+    store.remove(&codex).await.unwrap();
+    assert!(matches!(store.get(&codex).await, Err(SecretError::NotFound(_))), "it is gone");
+    store.remove(&codex).await.expect("taking away what is not there is no error");
 }

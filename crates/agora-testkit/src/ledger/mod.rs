@@ -1,63 +1,156 @@
-//! A ledger in memory.
+//! A ledger in memory: what every ledger does, in the plainest way.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+mod book;
 
-use agora_core::entry::{Entry, Happening};
-use agora_core::provider::ledger::{Ledger, LedgerError};
-use agora_core::state::Thread;
-use agora_core::time::Clock;
-use agora_core::{Namespace, ThreadId};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use agora_core::entry::Entry;
+use agora_core::provider::ledger::{
+    Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, Outgoing, ThreadView,
+    Watch,
+};
+use agora_core::time::{Clock, Timestamp};
+use agora_core::{DispatchId, Name, Namespace, ThreadId};
 use async_trait::async_trait;
+use tokio::sync::watch;
+
+use book::Book;
 
 /// Forgets everything when it is dropped, and is a ledger in every other way.
 #[derive(Debug)]
 pub struct MemoryLedger {
     clock: Arc<dyn Clock>,
-    threads: Mutex<HashMap<ThreadId, Recorded>>,
+    book: Mutex<Book>,
+    changed: watch::Sender<u64>,
 }
-
-/// A thread's entries, and what they fold to.
-type Recorded = (Option<Thread>, Vec<Entry>);
 
 impl MemoryLedger {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, threads: Mutex::default() }
+        Self { clock, book: Mutex::default(), changed: watch::Sender::new(0) }
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes everybody who listens, as the death of a process would.
+    pub fn ring(&self) {
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    fn after<T>(&self, done: Result<T, LedgerError>) -> Result<T, LedgerError> {
+        if done.is_ok() {
+            self.ring();
+        }
+        done
+    }
+}
+
+#[derive(Debug)]
+struct MemoryWatch(watch::Receiver<u64>);
+
+#[async_trait]
+impl Watch for MemoryWatch {
+    async fn next(&mut self) -> Result<(), LedgerError> {
+        // The ledger outlives whoever listens to it.
+        let _ = self.0.changed().await;
+        Ok(())
     }
 }
 
 #[async_trait]
 impl Ledger for MemoryLedger {
-    async fn append(
-        &self,
-        namespace: &Namespace,
-        thread_id: &ThreadId,
-        seen: u64,
-        what: Vec<Happening>,
-    ) -> Result<Vec<Entry>, LedgerError> {
-        let mut threads = self.threads.lock().unwrap();
-        let (mut thread, mut entries) = threads.get(thread_id).cloned().unwrap_or_default();
-        let now = entries.len() as u64;
-        if now != seen {
-            return Err(LedgerError::Moved { now });
-        }
-        for (what, seq) in what.into_iter().zip(seen + 1..) {
-            let next = match thread {
-                None => Thread::begin(&what),
-                Some(thread) => thread.after(&what),
-            };
-            thread = Some(next.map_err(LedgerError::Illegal)?);
-            let (namespace, thread_id) = (namespace.clone(), thread_id.clone());
-            entries.push(Entry { seq, at: self.clock.now(), namespace, thread_id, what });
-        }
-        let new = entries[usize::try_from(seen).unwrap()..].to_vec();
-        threads.insert(thread_id.clone(), (thread, entries));
-        Ok(new)
+    async fn append(&self, append: Append) -> Result<Vec<Entry>, LedgerError> {
+        let now = self.clock.now();
+        let done = self.book().append(append, now);
+        self.after(done)
     }
 
     async fn read(&self, thread: &ThreadId, seen: u64, most: usize) -> Result<Vec<Entry>, LedgerError> {
-        let threads = self.threads.lock().unwrap();
-        let entries = threads.get(thread).map(|(_, entries)| entries.as_slice()).unwrap_or_default();
-        Ok(entries.iter().skip(usize::try_from(seen).unwrap()).take(most).cloned().collect())
+        Ok(self.book().read(thread, seen, most))
+    }
+
+    async fn read_all(
+        &self,
+        namespace: &Namespace,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<(u64, Entry)>, LedgerError> {
+        Ok(self.book().read_all(namespace, after, most))
+    }
+
+    async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadView>, LedgerError> {
+        Ok(self.book().thread(thread))
+    }
+
+    async fn dispatch(&self, dispatch: &DispatchId) -> Result<Option<DispatchView>, LedgerError> {
+        Ok(self.book().dispatch(dispatch))
+    }
+
+    async fn list(&self, filter: &Filter) -> Result<Vec<DispatchRow>, LedgerError> {
+        Ok(self.book().list(filter))
+    }
+
+    async fn carried(&self) -> Result<Vec<ThreadId>, LedgerError> {
+        Ok(self.book().carried())
+    }
+
+    async fn due(&self, by: Timestamp) -> Result<Vec<ThreadId>, LedgerError> {
+        Ok(self.book().all_due().into_iter().filter(|(at, _)| *at <= by).map(|(_, id)| id).collect())
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>, LedgerError> {
+        Ok(self.book().all_due().first().map(|(at, _)| *at))
+    }
+
+    async fn head(&self, target: &Name, most: u32) -> Result<Vec<DispatchId>, LedgerError> {
+        Ok(self.book().head(target, most))
+    }
+
+    async fn place(&self, dispatch: &DispatchId) -> Result<Option<u64>, LedgerError> {
+        Ok(self.book().place(dispatch))
+    }
+
+    async fn claim(&self, dispatch: &DispatchId, mark: ClaimMark, most: u32) -> Result<Claim, LedgerError> {
+        let claim = self.book().claim(dispatch, mark, most);
+        self.after(Ok(claim))
+    }
+
+    async fn reclaim(
+        &self,
+        dispatch: &DispatchId,
+        seen: &ClaimMark,
+        mark: ClaimMark,
+    ) -> Result<bool, LedgerError> {
+        let taken = self.book().reclaim(dispatch, seen, mark);
+        self.after(Ok(taken))
+    }
+
+    async fn wish_cancel(&self, thread: &ThreadId) -> Result<bool, LedgerError> {
+        let now = self.clock.now();
+        let wished = self.book().wish_cancel(thread, now);
+        self.after(Ok(wished))
+    }
+
+    async fn outgoing(&self, by: Timestamp, most: usize) -> Result<Vec<Outgoing>, LedgerError> {
+        Ok(self.book().outgoing(by, most))
+    }
+
+    async fn told(&self, id: u64, again_at: Option<Timestamp>) -> Result<(), LedgerError> {
+        self.book().told(id, again_at);
+        self.after(Ok(()))
+    }
+
+    async fn expired(&self, by: Timestamp, most: usize) -> Result<Vec<ThreadId>, LedgerError> {
+        Ok(self.book().expired(by, most))
+    }
+
+    async fn forget(&self, thread: &ThreadId) -> Result<bool, LedgerError> {
+        let forgotten = self.book().forget(thread);
+        self.after(Ok(forgotten))
+    }
+
+    fn watch(&self) -> Result<Box<dyn Watch>, LedgerError> {
+        Ok(Box::new(MemoryWatch(self.changed.subscribe())))
     }
 }

@@ -1,0 +1,166 @@
+//! A job: what a dispatch is to do, as it was accepted. Names are resolved and nothing is located yet, so that a home can be
+//! moved between acceptance and start.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::bundle::VariableName;
+use crate::event::Resolved;
+use crate::id::{DispatchId, ThreadId};
+use crate::name::{Name, Namespace};
+use crate::state::{DispatchState, Thread, ThreadState};
+use crate::time::Timestamp;
+use crate::wire::manifest::{Continuation, Limits, Verbatim};
+
+/// The version of a job's form.
+const SCHEMA: u32 = 1;
+
+/// What a dispatch is to do, and where.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Job {
+    schema: u32,
+    pub namespace: Namespace,
+    pub dispatch_id: DispatchId,
+    pub thread_id: ThreadId,
+    /// The exact content of everything that runs.
+    pub resolved: Resolved,
+    /// The adapter's word.
+    pub runtime: String,
+    /// Instead of the subagent's own.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// A JSON object.
+    pub input: Verbatim,
+    #[serde(default)]
+    pub partial_state: Verbatim,
+    /// Why the thread goes on. `None` for its first dispatch.
+    #[serde(default)]
+    pub continuation: Option<Continuation>,
+    /// The dispatch whose workspace and conversation this one goes on with.
+    #[serde(default)]
+    pub after: Option<DispatchId>,
+    pub limits: Limits,
+    /// The dispatch's own secrets: which variable gets which name of the store.
+    #[serde(default)]
+    pub secrets: BTreeMap<VariableName, String>,
+    pub target: Name,
+    /// Higher ones first.
+    #[serde(default)]
+    pub priority: i32,
+    #[serde(default)]
+    pub labels: Vec<Name>,
+    pub retention_days: u32,
+    /// Whether anybody watches it. A thread that nobody watches continues itself once when a provider's limit is over.
+    #[serde(default)]
+    pub attendance: Attendance,
+}
+
+/// Who is there while a dispatch runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attendance {
+    /// Somebody waits for it, and decides what comes next.
+    #[default]
+    Watched,
+    /// Nobody does.
+    Detached,
+    /// Nobody does, and it has continued itself already.
+    Retried,
+}
+
+/// What a job must say; the rest has a default.
+#[derive(Clone, Debug)]
+pub struct JobEssentials {
+    pub namespace: Namespace,
+    pub dispatch_id: DispatchId,
+    pub thread_id: ThreadId,
+    pub resolved: Resolved,
+    pub runtime: String,
+    pub input: Map<String, Value>,
+    pub limits: Limits,
+    pub target: Name,
+    pub retention_days: u32,
+}
+
+/// Says why bytes are not a job.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    #[error("the job has the schema {0}; this agora reads {SCHEMA}")]
+    Schema(u32),
+    #[error("the job is malformed")]
+    Malformed(#[source] serde_json::Error),
+}
+
+impl Job {
+    /// Starts a job: a first dispatch with nothing but a subagent.
+    pub fn new(essentials: JobEssentials) -> Self {
+        let JobEssentials {
+            namespace,
+            dispatch_id,
+            thread_id,
+            resolved,
+            runtime,
+            input,
+            limits,
+            target,
+            retention_days,
+        } = essentials;
+        Self {
+            schema: SCHEMA,
+            namespace,
+            dispatch_id,
+            thread_id,
+            resolved,
+            runtime,
+            model: None,
+            input: Verbatim(Value::Object(input)),
+            partial_state: Verbatim::default(),
+            continuation: None,
+            after: None,
+            limits,
+            secrets: BTreeMap::new(),
+            target,
+            priority: 0,
+            labels: Vec::new(),
+            retention_days,
+            attendance: Attendance::Watched,
+        }
+    }
+
+    pub fn encode(&self) -> Result<String, JobError> {
+        serde_json::to_string(self).map_err(JobError::Malformed)
+    }
+
+    pub fn decode(text: &str) -> Result<Self, JobError> {
+        // Looked at alone first, so that a newer job is not called malformed.
+        #[derive(Deserialize)]
+        struct Head {
+            schema: u32,
+        }
+        let head: Head = serde_json::from_str(text).map_err(JobError::Malformed)?;
+        if head.schema != SCHEMA {
+            return Err(JobError::Schema(head.schema));
+        }
+        serde_json::from_str(text).map_err(JobError::Malformed)
+    }
+
+    /// Tells whether it goes on with a thread. Those come first: somebody has waited for them already.
+    pub fn is_continued(&self) -> bool {
+        self.continuation.is_some()
+    }
+}
+
+/// Returns when a thread moves on by itself: a provider said when its limit ends, nobody watches, and it has not tried yet.
+pub fn due_at(thread: &Thread, last: &Job) -> Option<Timestamp> {
+    if thread.has_ended() || last.attendance != Attendance::Detached {
+        return None;
+    }
+    let (_, dispatch) = thread.dispatches().last()?;
+    match (thread.state(), dispatch) {
+        (ThreadState::Failed(_), DispatchState::Failed(failure)) => failure.retry_at,
+        _ => None,
+    }
+}
