@@ -53,6 +53,11 @@ pub struct Job {
     #[serde(default)]
     pub labels: Vec<Name>,
     pub retention_days: u32,
+    /// What its worker may take beside the agent's own time: the setup script, the verify command, and putting things away. One
+    /// that takes longer hangs.
+    pub overtime_seconds: u32,
+    /// Goes into the key that the thread's workspace and conversation are sealed with.
+    pub salt: String,
     /// Whether anybody watches it. A thread that nobody watches continues itself once when a provider's limit is over.
     #[serde(default)]
     pub attendance: Attendance,
@@ -83,6 +88,8 @@ pub struct JobEssentials {
     pub limits: Limits,
     pub target: Name,
     pub retention_days: u32,
+    pub overtime_seconds: u32,
+    pub salt: String,
 }
 
 /// Says why bytes are not a job.
@@ -107,6 +114,8 @@ impl Job {
             limits,
             target,
             retention_days,
+            overtime_seconds,
+            salt,
         } = essentials;
         Self {
             schema: SCHEMA,
@@ -126,6 +135,8 @@ impl Job {
             priority: 0,
             labels: Vec::new(),
             retention_days,
+            overtime_seconds,
+            salt,
             attendance: Attendance::Watched,
         }
     }
@@ -145,6 +156,12 @@ impl Job {
             return Err(JobError::Schema(head.schema));
         }
         serde_json::from_str(text).map_err(JobError::Malformed)
+    }
+
+    /// Returns the job of the next dispatch of the thread: the same, from where this one left off.
+    pub fn next(self, dispatch_id: DispatchId, continuation: Continuation, attendance: Attendance) -> Self {
+        let after = Some(self.dispatch_id);
+        Self { dispatch_id, continuation: Some(continuation), after, attendance, ..self }
     }
 
     /// Tells whether it goes on with a thread. Those come first: somebody has waited for them already.

@@ -166,6 +166,20 @@ impl Error {
     }
 }
 
+/// Says an error and its causes in a line, each once.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        let more = source.to_string();
+        if !text.ends_with(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = source.source();
+    }
+    text
+}
+
 fn secret(error: &SecretError) -> (ErrorKind, &'static str) {
     match error {
         SecretError::NotFound(_) => (ErrorKind::Outside, "secret-missing"),

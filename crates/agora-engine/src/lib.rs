@@ -30,6 +30,7 @@
 //! ```
 
 mod agora;
+mod carry;
 mod definition;
 mod error;
 mod explain;
@@ -38,10 +39,14 @@ mod plan;
 mod prepare;
 mod secret;
 mod tree;
+mod world;
 
 pub use agora::{Agora, EnvOptions, Found, RegisteredEnv};
 pub use agora_core::bundle::BundleKind;
 pub use agora_core::name::{Name, Namespace};
+pub use carry::accept::{AcceptError, Accepted, Novelty, RequestKey};
+pub use carry::recover::Recovered;
+pub use carry::{Carried, CarryError, Engine};
 pub use definition::{DefinitionError, read_subagent};
 pub use error::{Error, ErrorKind};
 pub use explain::{ExplainedOverlay, Explanation, LaidFrom, Prompts};
@@ -49,3 +54,4 @@ pub use health::Health;
 pub use plan::{Applied, Plan, PlannedEntry};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
 pub use tree::TreeFault;
+pub use world::{Entropy, Target, Task, Tasks, Vault, World};

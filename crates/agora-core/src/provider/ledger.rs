@@ -265,6 +265,9 @@ pub trait Ledger: fmt::Debug + Send + Sync {
     /// Notes that somebody wishes to cancel the thread's live dispatch. Forgotten when the dispatch ends; false when none is live.
     async fn wish_cancel(&self, thread: &ThreadId) -> Result<bool, LedgerError>;
 
+    /// Returns the threads that somebody wishes to cancel, of every namespace.
+    async fn wished(&self) -> Result<Vec<ThreadId>, LedgerError>;
+
     /// Returns what is to be told outside by that moment, oldest first.
     async fn outgoing(&self, by: Timestamp, most: usize) -> Result<Vec<Outgoing>, LedgerError>;
 

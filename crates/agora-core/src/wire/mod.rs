@@ -9,6 +9,7 @@
 
 pub mod bootstrap;
 mod hex;
+pub mod keys;
 pub mod line;
 pub mod manifest;
 pub mod receipt;

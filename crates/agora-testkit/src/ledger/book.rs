@@ -317,6 +317,11 @@ impl Book {
         live
     }
 
+    pub(super) fn wished(&self) -> Vec<ThreadId> {
+        let wished = self.threads.iter().filter(|(_, recorded)| recorded.cancel_wished_at.is_some());
+        wished.map(|(id, _)| id.clone()).collect()
+    }
+
     pub(super) fn outgoing(&self, by: Timestamp, most: usize) -> Vec<Outgoing> {
         let due = self.out.values().filter(|(_, at)| *at <= by);
         due.map(|(outgoing, _)| outgoing.clone()).take(most).collect()

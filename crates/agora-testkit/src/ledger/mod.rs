@@ -132,6 +132,10 @@ impl Ledger for MemoryLedger {
         self.after(Ok(wished))
     }
 
+    async fn wished(&self) -> Result<Vec<ThreadId>, LedgerError> {
+        Ok(self.book().wished())
+    }
+
     async fn outgoing(&self, by: Timestamp, most: usize) -> Result<Vec<Outgoing>, LedgerError> {
         Ok(self.book().outgoing(by, most))
     }

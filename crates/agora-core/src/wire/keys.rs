@@ -1,0 +1,70 @@
+//! The keys that only an engine has, each made from one secret: whoever loses a process loses no key with it.
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+use super::bootstrap::ThreadKey;
+use super::line::EventKey;
+use crate::id::{DispatchId, ThreadId};
+
+/// Makes keys for dispatches and threads. The same secret gives the same keys, in any process and after a crash.
+#[derive(Clone)]
+pub struct EngineKeys(Zeroizing<[u8; 32]>);
+
+impl EngineKeys {
+    /// Takes the 32 bytes that everything is made from.
+    pub fn new(secret: [u8; 32]) -> Self {
+        Self(Zeroizing::new(secret))
+    }
+
+    /// Returns the key that a dispatch's worker signs its events with.
+    pub fn event_key(&self, dispatch: &DispatchId) -> EventKey {
+        EventKey::new(self.derive("agora event key", &[dispatch.as_str()]))
+    }
+
+    /// Returns the key that a thread's workspace and conversation are sealed with. Without the salt, which is forgotten with the
+    /// thread, nobody can make it again.
+    pub fn thread_key(&self, thread: &ThreadId, salt: &str) -> ThreadKey {
+        ThreadKey::new(self.derive("agora thread key", &[thread.as_str(), salt]))
+    }
+
+    fn derive(&self, purpose: &str, parts: &[&str]) -> [u8; 32] {
+        let mut block = Zeroizing::new([0; 64]);
+        block[..32].copy_from_slice(&*self.0);
+        let mut mac = Hmac::<Sha256>::new(&(*block).into());
+        mac.update(purpose.as_bytes());
+        for part in parts {
+            // A byte that no id holds keeps the parts apart.
+            mac.update(b"\0");
+            mac.update(part.as_bytes());
+        }
+        mac.finalize().into_bytes().into()
+    }
+}
+
+impl fmt::Debug for EngineKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EngineKeys(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_purpose_and_each_name_has_a_key_of_its_own() {
+        let keys = EngineKeys::new([1; 32]);
+        let thread = |id: &str, salt| *keys.thread_key(&id.parse().unwrap(), salt).expose();
+        assert_eq!(thread("t_1", "a"), thread("t_1", "a"));
+        assert_ne!(thread("t_1", "a"), thread("t_1", "b"));
+        assert_ne!(thread("t_1", "a"), thread("t_2", "a"));
+        let event = |keys: &EngineKeys, id: &str| *keys.event_key(&id.parse().unwrap()).expose();
+        assert_ne!(event(&keys, "d_1"), event(&keys, "d_2"));
+        assert_ne!(event(&keys, "d_1"), event(&EngineKeys::new([2; 32]), "d_1"));
+        assert_eq!(format!("{keys:?}"), "EngineKeys(…)");
+    }
+}

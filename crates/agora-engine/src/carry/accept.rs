@@ -1,0 +1,130 @@
+//! The beginning of a dispatch: accepted means recorded, and from then on it is not lost.
+
+use agora_core::entry::Happening;
+use agora_core::event::Event;
+use agora_core::id::DispatchId;
+use agora_core::job::{Attendance, Job};
+use agora_core::provider::ledger::{Append, LedgerError, Paper};
+use agora_core::record::Record;
+use agora_core::state::Illegal;
+use agora_core::wire::manifest::Continuation;
+use agora_core::{ContentHash, ThreadId};
+
+use super::{CarryError, Engine};
+
+/// A dispatch that is recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    pub dispatch_id: DispatchId,
+    pub thread_id: ThreadId,
+    pub novelty: Novelty,
+}
+
+/// Whether a request made a dispatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Novelty {
+    New,
+    /// The same request was accepted before, under the same key.
+    Known,
+}
+
+/// The caller's own name for a request, and what the request was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestKey {
+    pub key: String,
+    pub request: ContentHash,
+}
+
+/// Why a dispatch was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptError {
+    #[error("the idempotency key was used for another request, which made the dispatch `{0}`")]
+    KeyReused(DispatchId),
+    #[error("there is a dispatch `{0}` already")]
+    DispatchTaken(DispatchId),
+    #[error("the thread `{thread}` cannot be continued now")]
+    NotNow {
+        thread: ThreadId,
+        #[source]
+        why: Illegal,
+    },
+    #[error(transparent)]
+    Carry(CarryError),
+}
+
+impl Engine {
+    /// Records the first dispatch of a thread. The same request under the same key is recorded once.
+    pub async fn accept(&self, job: Job, key: Option<RequestKey>) -> Result<Accepted, AcceptError> {
+        let accepted = Accepted {
+            dispatch_id: job.dispatch_id.clone(),
+            thread_id: job.thread_id.clone(),
+            novelty: Novelty::New,
+        };
+        let mut papers = Vec::new();
+        if let Some(RequestKey { key, request }) = &key {
+            let (key, request, dispatch_id) = (key.clone(), *request, job.dispatch_id.clone());
+            papers.push(Paper::Key { key, request, dispatch_id });
+        }
+        let append = Append {
+            namespace: job.namespace.clone(),
+            thread_id: job.thread_id.clone(),
+            seen: 0,
+            what: vec![event(&job)],
+            papers: papers.into_iter().chain([Paper::Job(Box::new(job))]).collect(),
+        };
+        match self.world().ledger.append(append).await {
+            Ok(_) => Ok(accepted),
+            Err(LedgerError::KeyTaken { dispatch_id, request }) => {
+                self.accepted_before(dispatch_id, key.is_some_and(|key| key.request == request)).await
+            }
+            Err(LedgerError::DispatchTaken(id)) => Err(AcceptError::DispatchTaken(id)),
+            Err(error) => Err(AcceptError::Carry(CarryError::Ledger(error))),
+        }
+    }
+
+    async fn accepted_before(&self, id: DispatchId, same: bool) -> Result<Accepted, AcceptError> {
+        if !same {
+            return Err(AcceptError::KeyReused(id));
+        }
+        let papers = self.papers(&id).await.map_err(AcceptError::Carry)?;
+        Ok(Accepted { dispatch_id: id, thread_id: papers.job.thread_id, novelty: Novelty::Known })
+    }
+
+    /// Goes on with a thread that came to an end, with the same bundles, from where its last dispatch left off.
+    pub async fn go_on(
+        &self,
+        thread: &ThreadId,
+        message: Option<String>,
+        attendance: Attendance,
+    ) -> Result<Accepted, AcceptError> {
+        loop {
+            let view = self.view(thread).await.map_err(AcceptError::Carry)?;
+            let not_now = |why| AcceptError::NotNow { thread: thread.clone(), why };
+            let continued = Happening::from(Record::ThreadContinued {});
+            view.thread.clone().after(&continued).map_err(not_now)?;
+            let Some((last, _)) = view.thread.dispatches().last() else {
+                return Err(not_now(Illegal::NoThread));
+            };
+            let before = self.papers(last).await.map_err(AcceptError::Carry)?.job;
+            let id = DispatchId::from_entropy(self.world().random());
+            let job = before.next(id, Continuation::Continued { message: message.clone() }, attendance);
+            let accepted = Accepted {
+                dispatch_id: job.dispatch_id.clone(),
+                thread_id: thread.clone(),
+                novelty: Novelty::New,
+            };
+            let what = vec![continued, event(&job)];
+            match self.append(&view, what, vec![Paper::Job(Box::new(job))]).await {
+                Ok(()) => return Ok(accepted),
+                // Somebody was faster: what is there now decides again.
+                Err(LedgerError::Moved { .. }) => {}
+                Err(LedgerError::Illegal(why)) => return Err(not_now(why)),
+                Err(error) => return Err(AcceptError::Carry(CarryError::Ledger(error))),
+            }
+        }
+    }
+}
+
+fn event(job: &Job) -> Happening {
+    Event::Accepted { dispatch_id: job.dispatch_id.clone(), resolved: job.resolved.clone() }.into()
+}

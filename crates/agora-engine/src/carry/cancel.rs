@@ -1,0 +1,81 @@
+//! Cancelling, from any process: it returns when nothing of the thread is left.
+
+use std::pin::pin;
+
+use agora_core::ThreadId;
+use agora_core::entry::Happening;
+use agora_core::provider::ledger::{LedgerError, ThreadView};
+use agora_core::provider::shelf::Clearing;
+use agora_core::record::Record;
+use agora_core::state::{QuestionState, ThreadState};
+
+use super::{CarryError, Engine, live_dispatch};
+
+impl Engine {
+    /// Cancels whatever the thread does or waits for. A thread that has ended stays as it ended; what is returned tells.
+    pub async fn cancel(&self, thread: &ThreadId) -> Result<ThreadView, CarryError> {
+        loop {
+            let view = self.view(thread).await?;
+            if live_dispatch(&view.thread).is_some() {
+                self.world().ledger.wish_cancel(thread).await.map_err(CarryError::Ledger)?;
+                self.see_it_through(&view).await?;
+                continue;
+            }
+            let Some(what) = end_of(&view) else { return Ok(view) };
+            for (dispatch, _) in view.thread.dispatches() {
+                let cleared = self.world().shelf.clear(dispatch, Clearing::Workspace).await;
+                cleared.map_err(CarryError::Shelf)?;
+            }
+            self.world().vault.forget(thread).await.map_err(CarryError::Secret)?;
+            match self.append(&view, what, Vec::new()).await {
+                Ok(()) | Err(LedgerError::Moved { .. }) => {}
+                Err(error) => return Err(CarryError::Ledger(error)),
+            }
+        }
+    }
+
+    /// Returns when the dispatch that was live has ended. Whoever carries the thread hears the wish; if nobody does, or whoever
+    /// did dies, it is ours to carry.
+    async fn see_it_through(&self, view: &ThreadView) -> Result<(), CarryError> {
+        let (thread, live) = (&view.thread_id, live_dispatch(&view.thread));
+        let mut watch = self.world().ledger.watch().map_err(CarryError::Ledger)?;
+        let mut lease = pin!(self.world().leases.take(thread));
+        loop {
+            let now = self.view(thread).await?;
+            if live_dispatch(&now.thread) != live {
+                return Ok(());
+            }
+            tokio::select! {
+                biased;
+                taken = &mut lease => {
+                    let lease = taken.map_err(CarryError::Lease)?;
+                    return self.carry(thread, &*lease).await.map(drop);
+                }
+                heard = watch.next() => heard.map_err(CarryError::Ledger)?,
+            }
+        }
+    }
+}
+
+/// Returns what ends a thread of which nothing runs, or nothing when it has ended.
+fn end_of(view: &ThreadView) -> Option<Vec<Happening>> {
+    let ended = Happening::from(Record::ThreadEnded {});
+    match view.thread.state() {
+        ThreadState::Waiting => {
+            let open = view.thread.questions().iter().filter(|asked| asked.state == QuestionState::Open);
+            let cancelled =
+                open.map(|asked| Record::QuestionCancelled { question_id: asked.id.clone() }.into());
+            Some(cancelled.chain([Record::ThreadCancelled {}.into(), ended]).collect())
+        }
+        ThreadState::Resuming => Some(vec![Record::ThreadCancelled {}.into(), ended]),
+        // It would have continued by itself.
+        ThreadState::Finished | ThreadState::Failed(_) | ThreadState::Cancelled
+            if !view.thread.has_ended() =>
+        {
+            Some(vec![ended])
+        }
+        ThreadState::Running | ThreadState::Finished | ThreadState::Failed(_) | ThreadState::Cancelled => {
+            None
+        }
+    }
+}

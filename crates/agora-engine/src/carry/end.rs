@@ -1,0 +1,195 @@
+//! The end of a dispatch: whose outcome holds, and what is recorded of it.
+
+use std::time::Duration;
+
+use agora_core::entry::Happening;
+use agora_core::event::Event;
+use agora_core::job::{Attendance, Job};
+use agora_core::provider::compute::WorkerLife;
+use agora_core::provider::ledger::{Append, DispatchView, LedgerError, Paper, ThreadView};
+use agora_core::provider::shelf::{Clearing, Concluded};
+use agora_core::reason::{Failure, FailureCode};
+use agora_core::record::Record;
+use agora_core::state::DispatchState;
+use agora_core::wire::line::{Line, Said};
+
+use super::{CarryError, Engine};
+
+/// How long a worker may take to end when its outcome is stored.
+const LAST_BREATH: Duration = Duration::from_secs(20);
+
+impl Engine {
+    /// Ends a dispatch as failed, unless its worker has stored another outcome.
+    pub(super) async fn fail(
+        &self,
+        view: &ThreadView,
+        dispatch: &DispatchView,
+        failure: Failure,
+    ) -> Result<(), CarryError> {
+        let dispatch_id = dispatch.job.dispatch_id.clone();
+        self.conclude(view, dispatch, Event::Failed { dispatch_id, duration_ms: 0, failure }).await
+    }
+
+    /// Ends a dispatch as cancelled, unless its worker has stored another outcome.
+    pub(super) async fn end_cancelled(
+        &self,
+        view: &ThreadView,
+        dispatch: &DispatchView,
+    ) -> Result<(), CarryError> {
+        let dispatch_id = dispatch.job.dispatch_id.clone();
+        self.conclude(view, dispatch, Event::Cancelled { dispatch_id, duration_ms: 0 }).await
+    }
+
+    /// Stores an outcome of ours, unless there is one, and takes in the one that holds. From then on no worker of the dispatch can
+    /// be started, not even by another who believes that it is their turn.
+    async fn conclude(
+        &self,
+        view: &ThreadView,
+        dispatch: &DispatchView,
+        event: Event,
+    ) -> Result<(), CarryError> {
+        let id = &dispatch.job.dispatch_id;
+        let line = Line { seq: 0, at: self.world.clock.now(), said: Said::Event(event) };
+        let text = line.to_text(&self.world.keys.event_key(id)).unwrap_or_default();
+        match self.world.shelf.conclude(id, &text).await.map_err(CarryError::Shelf)? {
+            Concluded::Ours => self.take_in(view, dispatch, &text).await,
+            Concluded::Theirs(theirs) => self.take_in(view, dispatch, &theirs).await,
+        }
+    }
+
+    /// Takes in the outcome that is stored: the worker's, or an engine's.
+    pub(super) async fn take_in(
+        &self,
+        view: &ThreadView,
+        dispatch: &DispatchView,
+        text: &str,
+    ) -> Result<(), CarryError> {
+        let id = &dispatch.job.dispatch_id;
+        self.see_it_gone(dispatch).await?;
+        let report = self.world.shelf.report(id).await.map_err(CarryError::Shelf)?;
+        let event = self.read_outcome(dispatch, text);
+        self.record_end(view, dispatch, event, report).await
+    }
+
+    /// Returns when no process of the dispatch is left: an end is recorded only then.
+    async fn see_it_gone(&self, dispatch: &DispatchView) -> Result<(), CarryError> {
+        let id = &dispatch.job.dispatch_id;
+        let Some(target) = self.target(&dispatch.job.target) else { return Ok(()) };
+        if target.compute.look(id).await.map_err(CarryError::Compute)? != WorkerLife::Running {
+            return Ok(());
+        }
+        // It has stored its outcome, and has only to end. One that was started in spite of ours does not know that yet.
+        let patience = self.world.clock.now().plus(LAST_BREATH);
+        tokio::select! {
+            biased;
+            life = target.compute.wait(id) => life.map(drop).map_err(CarryError::Compute),
+            () = self.world.alarm.at(patience) => {
+                target.compute.stop(id, LAST_BREATH).await.map_err(CarryError::Compute)
+            }
+        }
+    }
+
+    /// Reads a stored outcome. One that nobody signed was put there by somebody else: the worker's own is lost.
+    fn read_outcome(&self, dispatch: &DispatchView, text: &str) -> Event {
+        let id = &dispatch.job.dispatch_id;
+        let read = Line::parse(text.trim_end(), &self.world.keys.event_key(id));
+        let why = match read {
+            Ok(Line { said: Said::Event(event), .. }) if event.is_terminal() && event.dispatch_id() == id => {
+                return event;
+            }
+            Ok(_) => "it is no end of this dispatch".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let detail = format!("what is stored as its outcome is not its worker's: {why}");
+        let failure = Failure::new(FailureCode::WorkerLost, detail);
+        Event::Failed { dispatch_id: id.clone(), duration_ms: 0, failure }
+    }
+
+    /// Records the end. What only the run needed is taken away before: after it, nobody would come back for it.
+    async fn record_end(
+        &self,
+        view: &ThreadView,
+        dispatch: &DispatchView,
+        event: Event,
+        report: Option<String>,
+    ) -> Result<(), CarryError> {
+        let job = &dispatch.job;
+        let known = report.as_ref().and_then(|text| self.read_report(&job.dispatch_id, text));
+        let saved = known.as_ref().is_some_and(|report| report.workspace_saved);
+        let closes = closes(&event, job);
+        if saved || closes {
+            let cleared = self.world.shelf.clear(&job.dispatch_id, Clearing::Workspace).await;
+            cleared.map_err(CarryError::Shelf)?;
+        }
+        if closes {
+            self.world.vault.forget(&job.thread_id).await.map_err(CarryError::Secret)?;
+        }
+        let papers = match (report, known) {
+            (Some(text), Some(_)) => vec![Paper::Report { dispatch_id: job.dispatch_id.clone(), text }],
+            _ => Vec::new(),
+        };
+        let what = happenings(event, dispatch, closes);
+        match self.append(view, what, papers).await {
+            Ok(_) | Err(LedgerError::Moved { .. }) => Ok(()),
+            // What a worker signed and yet cannot have happened: the thread must not be stuck with it.
+            Err(LedgerError::Illegal(why)) => {
+                let failure = Failure::new(
+                    FailureCode::WorkerLost,
+                    format!("its worker told an end that cannot be: {why}"),
+                );
+                let (dispatch_id, duration_ms) = (job.dispatch_id.clone(), 0);
+                let event = Event::Failed { dispatch_id, duration_ms, failure };
+                let what = vec![event.into(), Record::ThreadEnded {}.into()];
+                match self.append(view, what, Vec::new()).await {
+                    Ok(_) | Err(LedgerError::Moved { .. }) => Ok(()),
+                    Err(error) => Err(CarryError::Ledger(error)),
+                }
+            }
+            Err(error) => Err(CarryError::Ledger(error)),
+        }
+    }
+
+    pub(crate) async fn append(
+        &self,
+        view: &ThreadView,
+        what: Vec<Happening>,
+        papers: Vec<Paper>,
+    ) -> Result<(), LedgerError> {
+        let (namespace, thread_id) = (view.namespace.clone(), view.thread_id.clone());
+        let append = Append { namespace, thread_id, seen: view.seen, what, papers };
+        self.world.ledger.append(append).await.map(drop)
+    }
+}
+
+/// Tells whether the thread's books are closed with this end. Not when it goes on by itself, or waits for an answer.
+fn closes(event: &Event, job: &Job) -> bool {
+    match event {
+        Event::NeedsInput { .. } => false,
+        Event::Failed { failure, .. } => failure.retry_at.is_none() || job.attendance != Attendance::Detached,
+        Event::Accepted { .. } | Event::Started { .. } | Event::Finished { .. } | Event::Cancelled { .. } => {
+            true
+        }
+    }
+}
+
+fn happenings(event: Event, dispatch: &DispatchView, closes: bool) -> Vec<Happening> {
+    let mut what: Vec<Happening> = Vec::new();
+    let wants_start = matches!(event, Event::Finished { .. } | Event::NeedsInput { .. });
+    if wants_start && dispatch.state == DispatchState::Accepted {
+        // The worker said so before it said this; nobody was there to record it.
+        what.push(Event::Started { dispatch_id: dispatch.job.dispatch_id.clone() }.into());
+    }
+    let opened = match &event {
+        // A question without a hash is refused with the event that carries it.
+        Event::NeedsInput { question_id, question, .. } => question.hash().ok().map(|question_hash| {
+            Happening::from(Record::QuestionOpened { question_id: question_id.clone(), question_hash })
+        }),
+        _ => None,
+    };
+    what.push(event.into());
+    what.extend(opened);
+    if closes {
+        what.push(Record::ThreadEnded {}.into());
+    }
+    what
+}

@@ -1,0 +1,172 @@
+//! From a job to a worker that runs: the manifest with every place in it, the secrets, the start.
+
+use std::collections::BTreeMap;
+
+use agora_core::blobs::ReadError;
+use agora_core::bundle::{BundleBody, EnvBundle};
+use agora_core::event::ResolvedBundle;
+use agora_core::job::Job;
+use agora_core::provider::Unavailable;
+use agora_core::provider::blob::BlobKey;
+use agora_core::provider::compute::{ComputeError, Launch};
+use agora_core::provider::ledger::{DispatchView, ThreadView};
+use agora_core::reason::{Failure, FailureCode};
+use agora_core::secret::SecretRef;
+use agora_core::wire::bootstrap::{Bootstrap, Supplied};
+use agora_core::wire::line::{Line, Said};
+use agora_core::wire::manifest::{BundleAt, DispatchManifest, Essentials, Prior, PriorSession, SealedAt};
+use agora_core::wire::report::{Report, Usage};
+use agora_core::{ContentHash, DispatchId};
+
+use super::{CarryError, Engine};
+use crate::error::chain;
+use crate::world::Target;
+
+/// What the worker leaves of a thread, by the names of its files.
+const WORKSPACE: &str = "workspace.sealed";
+const BASELINE: &str = "baseline.sealed";
+const SESSION: &str = "session.sealed";
+
+impl Engine {
+    /// Starts the worker of a dispatch that is ours to start. What keeps it from starting ends the dispatch.
+    pub(super) async fn launch(
+        &self,
+        view: &ThreadView,
+        dispatch: &DispatchView,
+        target: &Target,
+    ) -> Result<(), CarryError> {
+        let job = &dispatch.job;
+        let manifest = self.manifest(view, job).await?;
+        let at = self.world.shelf.stage(&manifest).await.map_err(CarryError::Shelf)?;
+        let secrets = match self.secrets(job).await {
+            Ok(secrets) => secrets,
+            Err(error) => return self.fail(view, dispatch, unreadable(&error)).await,
+        };
+        let bootstrap = Bootstrap {
+            manifest: at,
+            event_key: self.world.keys.event_key(&job.dispatch_id),
+            receipt_key: self.world.receipt_key,
+            thread_key: self.world.keys.thread_key(&job.thread_id, &job.salt),
+            secrets,
+        };
+        let launch = Launch {
+            dispatch_id: job.dispatch_id.clone(),
+            runtime: job.runtime.clone(),
+            bootstrap: bootstrap.to_line(),
+        };
+        match target.compute.start(launch).await {
+            // Somebody else has: there is a worker to follow.
+            Ok(()) | Err(ComputeError::StartedAlready) => Ok(()),
+            Err(error) => self.fail(view, dispatch, Failure::new(error.code(), chain(&error))).await,
+        }
+    }
+
+    async fn manifest(&self, view: &ThreadView, job: &Job) -> Result<DispatchManifest, CarryError> {
+        let at = |bundle: &ResolvedBundle| self.bundle_at(bundle, None);
+        let with_files =
+            |bundle: &ResolvedBundle| self.bundle_at(bundle, Some(BlobKey::Pack(bundle.content_hash)));
+        let mut manifest = DispatchManifest::new(Essentials {
+            namespace: job.namespace.clone(),
+            dispatch_id: job.dispatch_id.clone(),
+            thread_id: job.thread_id.clone(),
+            subagent: at(&job.resolved.subagent).map_err(CarryError::Shelf)?,
+            input: serde_json::Map::new(),
+            limits: job.limits.clone(),
+        });
+        let capabilities = job.resolved.capabilities.iter().map(with_files);
+        manifest.capabilities = capabilities.collect::<Result<_, _>>().map_err(CarryError::Shelf)?;
+        manifest.env =
+            job.resolved.env.iter().map(at).collect::<Result<_, _>>().map_err(CarryError::Shelf)?;
+        manifest.model.clone_from(&job.model);
+        manifest.input.clone_from(&job.input);
+        manifest.partial_state.clone_from(&job.partial_state);
+        manifest.continuation.clone_from(&job.continuation);
+        manifest.prior = self.prior(view, job).await?;
+        manifest.secrets.clone_from(&job.secrets);
+        Ok(manifest)
+    }
+
+    fn bundle_at(&self, bundle: &ResolvedBundle, pack: Option<BlobKey>) -> Result<BundleAt, Unavailable> {
+        Ok(BundleAt {
+            name: bundle.name.clone(),
+            content_hash: bundle.content_hash,
+            registered_at: bundle.registered_at,
+            manifest: self.world.shelf.stored(BlobKey::Blob(bundle.content_hash))?,
+            pack: pack.map(|pack| self.world.shelf.stored(pack)).transpose()?,
+        })
+    }
+
+    /// Returns what the thread goes on with: what its last dispatch left, and what all of them used.
+    async fn prior(&self, view: &ThreadView, job: &Job) -> Result<Prior, CarryError> {
+        let mut prior = Prior::default();
+        for (id, _) in view.thread.dispatches().iter().filter(|(id, _)| *id != job.dispatch_id) {
+            let Some(report) = self.report_of(id).await? else { continue };
+            if let Some(usage) = &report.usage {
+                prior.usage = std::mem::take(&mut prior.usage).plus(usage);
+            }
+            if job.after.as_ref() == Some(id) {
+                prior = self.leavings(id, report, prior.usage).map_err(CarryError::Shelf)?;
+            }
+        }
+        Ok(prior)
+    }
+
+    fn leavings(&self, id: &DispatchId, report: Report, usage: Usage) -> Result<Prior, Unavailable> {
+        let sealed = |name: &str| -> Result<Option<SealedAt>, Unavailable> {
+            let Some(kept) = report.artifacts.iter().find(|artifact| artifact.path == name) else {
+                return Ok(None);
+            };
+            let sha256: ContentHash = kept.sha256;
+            Ok(Some(SealedAt { location: self.world.shelf.left(id, name)?, sha256 }))
+        };
+        let session = report.session.clone().zip(sealed(SESSION)?);
+        Ok(Prior {
+            workspace: sealed(WORKSPACE)?,
+            baseline: sealed(BASELINE)?,
+            session: session.map(|(mark, files)| PriorSession { mark, files }),
+            usage,
+        })
+    }
+
+    /// Returns what a worker reported, if it did and signed it.
+    pub(crate) async fn report_of(&self, dispatch: &DispatchId) -> Result<Option<Report>, CarryError> {
+        let text = self.papers(dispatch).await?.report;
+        Ok(text.and_then(|text| self.read_report(dispatch, &text)))
+    }
+
+    pub(crate) fn read_report(&self, dispatch: &DispatchId, text: &str) -> Option<Report> {
+        let line = Line::parse(text.trim_end(), &self.world.keys.event_key(dispatch)).ok()?;
+        match line.said {
+            Said::Report(report) if report.dispatch_id == *dispatch => Some(*report),
+            _ => None,
+        }
+    }
+
+    /// Gets every secret that the dispatch refers to, or why one cannot be had: the worker says which variable is without.
+    async fn secrets(&self, job: &Job) -> Result<BTreeMap<String, Supplied>, ReadError> {
+        let mut references: Vec<SecretRef> = Vec::new();
+        for bundle in &job.resolved.env {
+            let env = self.world.blobs.read(bundle.content_hash).await?;
+            references
+                .extend(EnvBundle::from_bundle(env).iter().flat_map(|env| env.secrets().values().cloned()));
+        }
+        references.extend(job.secrets.values().filter_map(|name| name.parse().ok()));
+        let mut supplied = BTreeMap::new();
+        for reference in references {
+            let name = reference.to_string();
+            if !supplied.contains_key(&name) {
+                supplied.insert(name, self.world.vault.supply(&reference).await);
+            }
+        }
+        Ok(supplied)
+    }
+}
+
+/// An env bundle that cannot be read is the worker's to tell: it would not start without it either.
+fn unreadable(error: &ReadError) -> Failure {
+    let code = match error {
+        ReadError::Store { .. } => FailureCode::BundleUnreachable,
+        ReadError::Manifest { .. } => FailureCode::BundleMalformed,
+    };
+    Failure::new(code, chain(error))
+}

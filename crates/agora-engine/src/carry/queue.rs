@@ -1,0 +1,104 @@
+//! Waiting for room. However many wait in this process, one of them listens to the ledger, and wakes who may go.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use agora_core::job::Job;
+use agora_core::{DispatchId, ThreadId, Timestamp};
+use tokio::sync::Notify;
+
+use super::{CarryError, Engine};
+use crate::world::Target;
+
+/// Who waits at a target, in this process.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    /// Whoever has it listens for all.
+    door: tokio::sync::Mutex<()>,
+    waiting: Mutex<HashMap<DispatchId, (ThreadId, Arc<Notify>)>>,
+}
+
+impl Queue {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<DispatchId, (ThreadId, Arc<Notify>)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter<'a>(&'a self, job: &'a Job) -> (Place<'a>, Arc<Notify>) {
+        let bell = Arc::new(Notify::new());
+        self.waiting().insert(job.dispatch_id.clone(), (job.thread_id.clone(), Arc::clone(&bell)));
+        (Place { queue: self, dispatch: &job.dispatch_id }, bell)
+    }
+
+    /// Wakes those whose turn it is, and those who are not wanted any more. Returns whose turn it is and who waits elsewhere.
+    fn wake(&self, turn: Vec<DispatchId>, wished: &[ThreadId]) -> Vec<DispatchId> {
+        let waiting = self.waiting();
+        for (thread, bell) in waiting.values() {
+            if wished.contains(thread) {
+                bell.notify_one();
+            }
+        }
+        let (here, elsewhere): (Vec<_>, Vec<_>) = turn.into_iter().partition(|id| waiting.contains_key(id));
+        here.iter().filter_map(|id| waiting.get(id)).for_each(|(_, bell)| bell.notify_one());
+        elsewhere
+    }
+}
+
+/// A place in the queue, given up when it is dropped.
+struct Place<'a> {
+    queue: &'a Queue,
+    dispatch: &'a DispatchId,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.queue.waiting().remove(self.dispatch);
+    }
+}
+
+/// Returns when it is worth asking for room again.
+pub(super) async fn wait(
+    engine: &Engine,
+    target: &Target,
+    job: &Job,
+    deadline: Timestamp,
+) -> Result<(), CarryError> {
+    let queue = &target.queue;
+    let (_place, bell) = queue.enter(job);
+    tokio::select! {
+        biased;
+        () = bell.notified() => Ok(()),
+        () = engine.world().alarm.at(deadline) => Ok(()),
+        _door = queue.door.lock() => listen(engine, target, job, deadline, &bell).await,
+    }
+}
+
+/// Listens to the ledger for everybody who waits here, until the listener itself is to go.
+async fn listen(
+    engine: &Engine,
+    target: &Target,
+    job: &Job,
+    deadline: Timestamp,
+    bell: &Notify,
+) -> Result<(), CarryError> {
+    let ledger = &engine.world().ledger;
+    let mut watch = ledger.watch().map_err(CarryError::Ledger)?;
+    loop {
+        let turn = ledger.head(&job.target, target.max_concurrent).await.map_err(CarryError::Ledger)?;
+        let wished = ledger.wished().await.map_err(CarryError::Ledger)?;
+        for stranger in target.queue.wake(turn, &wished) {
+            adopt(engine, &stranger).await?;
+        }
+        tokio::select! {
+            biased;
+            () = bell.notified() => return Ok(()),
+            () = engine.world().alarm.at(deadline) => return Ok(()),
+            heard = watch.next() => heard.map_err(CarryError::Ledger)?,
+        }
+    }
+}
+
+/// Carries the one before us, if whoever carried it is gone: else we would wait for ever behind somebody who never goes.
+async fn adopt(engine: &Engine, dispatch: &DispatchId) -> Result<(), CarryError> {
+    let papers = engine.papers(dispatch).await?;
+    engine.carry_aside(&papers.job.thread_id).await.map(drop)
+}

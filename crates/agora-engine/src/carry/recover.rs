@@ -1,0 +1,63 @@
+//! What every command does first: take in what has ended, turn timers that are due, and see what nobody carries.
+
+use agora_core::ThreadId;
+use agora_core::job::Attendance;
+use agora_core::provider::compute::WorkerLife;
+use agora_core::provider::ledger::{DispatchView, ThreadView};
+
+use super::accept::AcceptError;
+use super::{CarryError, Engine, live_dispatch};
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Threads whose carrier had died, and which were brought to rest.
+    pub settled: Vec<ThreadId>,
+    /// Threads that nobody carries, and somebody should: they wait for room, or their worker runs.
+    pub orphans: Vec<ThreadId>,
+}
+
+impl Engine {
+    /// Brings ledger and world into agreement as far as that takes no waiting, and names what needs a carrier.
+    pub async fn recover(&self) -> Result<Recovered, CarryError> {
+        let mut found = Recovered::default();
+        let ledger = &self.world().ledger;
+        for thread in ledger.carried().await.map_err(CarryError::Ledger)? {
+            let lease = self.world().leases.try_take(&thread).await.map_err(CarryError::Lease)?;
+            let Some(lease) = lease else { continue };
+            let view = self.view(&thread).await?;
+            let Some(live) = live_dispatch(&view.thread) else { continue };
+            let dispatch = self.papers(live).await?;
+            if self.is_at_its_end(&view, &dispatch).await? {
+                self.carry(&thread, &*lease).await?;
+                found.settled.push(thread);
+            } else {
+                found.orphans.push(thread);
+            }
+        }
+        for thread in ledger.due(self.world().clock.now()).await.map_err(CarryError::Ledger)? {
+            match self.go_on(&thread, None, Attendance::Retried).await {
+                Ok(_) => found.orphans.push(thread),
+                // Somebody else turned the timer, or its owner was faster.
+                Err(AcceptError::NotNow { .. }) => {}
+                Err(AcceptError::Carry(error)) => return Err(error),
+                Err(AcceptError::KeyReused(_) | AcceptError::DispatchTaken(_)) => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// Tells whether a dispatch only has to be recorded: nobody would have to wait for anything.
+    async fn is_at_its_end(&self, view: &ThreadView, dispatch: &DispatchView) -> Result<bool, CarryError> {
+        let job = &dispatch.job;
+        let Some(target) = self.target(&job.target) else { return Ok(true) };
+        if dispatch.claim.is_none() {
+            return Ok(view.cancel_wished_at.is_some());
+        }
+        Ok(match target.compute.look(&job.dispatch_id).await.map_err(CarryError::Compute)? {
+            WorkerLife::Ended | WorkerLife::OutOfMemory => true,
+            WorkerLife::Never => view.cancel_wished_at.is_some(),
+            WorkerLife::Running => false,
+        })
+    }
+}
