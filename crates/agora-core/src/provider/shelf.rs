@@ -23,6 +23,8 @@ pub enum Concluded {
 pub enum Clearing {
     /// The workspace, and whatever else only the run itself needed.
     Workspace,
+    /// That, and what the thread would go on with: its sealed workspace and conversation.
+    Snapshots,
     /// What the worker was given and left, too.
     Everything,
 }
@@ -58,6 +60,9 @@ pub trait Shelf: fmt::Debug + Send + Sync {
     async fn report(&self, dispatch: &DispatchId) -> Result<Option<String>, Unavailable>;
 
     async fn clear(&self, dispatch: &DispatchId, what: Clearing) -> Result<(), Unavailable>;
+
+    /// Returns how many bytes a dispatch's place takes.
+    async fn size(&self, dispatch: &DispatchId) -> Result<u64, Unavailable>;
 
     /// Returns every dispatch that has a place, in order.
     async fn list(&self) -> Result<Vec<DispatchId>, Unavailable>;

@@ -10,6 +10,7 @@ use agora_core::provider::Unavailable;
 use agora_core::provider::blob::BlobKey;
 use agora_core::provider::compute::{ComputeError, Launch};
 use agora_core::provider::ledger::{DispatchView, ThreadView};
+use agora_core::provider::shelf::Clearing;
 use agora_core::reason::{Failure, FailureCode};
 use agora_core::secret::SecretRef;
 use agora_core::wire::bootstrap::{Bootstrap, Supplied};
@@ -55,10 +56,19 @@ impl Engine {
             bootstrap: bootstrap.to_line(),
         };
         match target.compute.start(launch).await {
-            // Somebody else has: there is a worker to follow.
-            Ok(()) | Err(ComputeError::StartedAlready) => Ok(()),
+            Ok(()) => Ok(()),
+            // Somebody else has: there is a worker to follow, or an end, and then nobody needs what was staged.
+            Err(ComputeError::StartedAlready) => self.unstage(job).await,
             Err(error) => self.fail(view, dispatch, Failure::new(error.code(), chain(&error))).await,
         }
+    }
+
+    async fn unstage(&self, job: &Job) -> Result<(), CarryError> {
+        if self.papers(&job.dispatch_id).await?.state.is_live() {
+            return Ok(());
+        }
+        let cleared = self.world.shelf.clear(&job.dispatch_id, Clearing::Workspace).await;
+        cleared.map_err(CarryError::Shelf)
     }
 
     async fn manifest(&self, view: &ThreadView, job: &Job) -> Result<DispatchManifest, CarryError> {
@@ -151,12 +161,11 @@ impl Engine {
                 .extend(EnvBundle::from_bundle(env).iter().flat_map(|env| env.secrets().values().cloned()));
         }
         references.extend(job.secrets.values().filter_map(|name| name.parse().ok()));
+        references.sort();
+        references.dedup();
         let mut supplied = BTreeMap::new();
         for reference in references {
-            let name = reference.to_string();
-            if !supplied.contains_key(&name) {
-                supplied.insert(name, self.world.vault.supply(&reference).await);
-            }
+            supplied.insert(reference.to_string(), self.world.vault.supply(&reference).await);
         }
         Ok(supplied)
     }

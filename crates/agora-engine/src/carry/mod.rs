@@ -16,6 +16,7 @@ mod follow;
 mod launch;
 pub(crate) mod queue;
 pub(crate) mod recover;
+pub(crate) mod sweep;
 
 use std::pin::Pin;
 use std::sync::Arc;

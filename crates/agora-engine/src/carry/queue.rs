@@ -1,6 +1,6 @@
 //! Waiting for room. However many wait in this process, one of them listens to the ledger, and wakes who may go.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agora_core::job::Job;
@@ -15,11 +15,11 @@ use crate::world::Target;
 pub(crate) struct Queue {
     /// Whoever has it listens for all.
     door: tokio::sync::Mutex<()>,
-    waiting: Mutex<HashMap<DispatchId, (ThreadId, Arc<Notify>)>>,
+    waiting: Mutex<BTreeMap<DispatchId, (ThreadId, Arc<Notify>)>>,
 }
 
 impl Queue {
-    fn waiting(&self) -> MutexGuard<'_, HashMap<DispatchId, (ThreadId, Arc<Notify>)>> {
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<DispatchId, (ThreadId, Arc<Notify>)>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -2,6 +2,7 @@
 
 mod book;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agora_core::entry::Entry;
@@ -12,7 +13,7 @@ use agora_core::provider::ledger::{
 use agora_core::time::{Clock, Timestamp};
 use agora_core::{DispatchId, Name, Namespace, ThreadId};
 use async_trait::async_trait;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use book::Book;
 
@@ -21,12 +22,19 @@ use book::Book;
 pub struct MemoryLedger {
     clock: Arc<dyn Clock>,
     book: Mutex<Book>,
-    changed: watch::Sender<u64>,
+    changes: Arc<Changes>,
+}
+
+/// Counts what was recorded, and wakes those who listen in the order they came: a simulation must not depend on chance.
+#[derive(Debug, Default)]
+struct Changes {
+    count: AtomicU64,
+    bell: Notify,
 }
 
 impl MemoryLedger {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, book: Mutex::default(), changed: watch::Sender::new(0) }
+        Self { clock, book: Mutex::default(), changes: Arc::default() }
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -35,7 +43,8 @@ impl MemoryLedger {
 
     /// Wakes everybody who listens, as the death of a process would.
     pub fn ring(&self) {
-        self.changed.send_modify(|count| *count += 1);
+        self.changes.count.fetch_add(1, Ordering::SeqCst);
+        self.changes.bell.notify_waiters();
     }
 
     fn after<T>(&self, done: Result<T, LedgerError>) -> Result<T, LedgerError> {
@@ -47,13 +56,21 @@ impl MemoryLedger {
 }
 
 #[derive(Debug)]
-struct MemoryWatch(watch::Receiver<u64>);
+struct MemoryWatch {
+    changes: Arc<Changes>,
+    seen: u64,
+}
 
 #[async_trait]
 impl Watch for MemoryWatch {
     async fn next(&mut self) -> Result<(), LedgerError> {
-        // The ledger outlives whoever listens to it.
-        let _ = self.0.changed().await;
+        let rung = self.changes.bell.notified();
+        let count = self.changes.count.load(Ordering::SeqCst);
+        // Whoever asks for the bell before looking at the count misses nothing.
+        if count == self.seen {
+            rung.await;
+        }
+        self.seen = self.changes.count.load(Ordering::SeqCst);
         Ok(())
     }
 }
@@ -155,6 +172,7 @@ impl Ledger for MemoryLedger {
     }
 
     fn watch(&self) -> Result<Box<dyn Watch>, LedgerError> {
-        Ok(Box::new(MemoryWatch(self.changed.subscribe())))
+        let seen = self.changes.count.load(Ordering::SeqCst);
+        Ok(Box::new(MemoryWatch { changes: Arc::clone(&self.changes), seen }))
     }
 }

@@ -1,0 +1,115 @@
+//! Sweeping: what nobody may want any more is taken away. Never anything of a thread that is open.
+
+use agora_core::provider::ledger::DispatchView;
+use agora_core::provider::shelf::Clearing;
+use agora_core::{DispatchId, ThreadId};
+
+use super::{CarryError, Engine};
+
+/// How many threads are forgotten in one go: a sweep that is interrupted has done something.
+const AT_ONCE: usize = 256;
+
+/// Whether things are taken away, or only named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sweep {
+    Really,
+    /// Says what would be done.
+    DryRun,
+}
+
+/// What was taken away.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Ended threads whose retention is over, with everything of theirs.
+    pub threads: Vec<ThreadId>,
+    /// Directories of dispatches that no ledger knows.
+    pub strays: Vec<DispatchId>,
+    /// Ended dispatches whose sealed workspace and conversation went, to make room. They can be continued without.
+    pub snapshots: Vec<DispatchId>,
+    /// What the places of all dispatches took before, in bytes.
+    pub bytes_before: u64,
+    pub bytes_after: u64,
+}
+
+impl Engine {
+    /// Sweeps, so that all places together take at most so much where that can be.
+    pub async fn sweep(&self, mode: Sweep, most_bytes: Option<u64>) -> Result<Swept, CarryError> {
+        let mut swept = Swept::default();
+        self.forget_expired(mode, &mut swept).await?;
+        let mut ended: Vec<(DispatchView, u64)> = Vec::new();
+        for id in self.world().shelf.list().await.map_err(CarryError::Shelf)? {
+            let size = self.world().shelf.size(&id).await.map_err(CarryError::Shelf)?;
+            swept.bytes_before += size;
+            match self.world().ledger.dispatch(&id).await.map_err(CarryError::Ledger)? {
+                None => self.clear(mode, &id, Clearing::Everything).await.map(|()| swept.strays.push(id))?,
+                Some(view) if swept.threads.contains(&view.job.thread_id) => {}
+                Some(view) => {
+                    swept.bytes_after += size;
+                    if !view.state.is_live() && self.view(&view.job.thread_id).await?.thread.has_ended() {
+                        // Whoever recorded its end was to do this.
+                        self.clear(mode, &id, Clearing::Workspace).await?;
+                        ended.push((view, size));
+                    }
+                }
+            }
+        }
+        self.make_room(mode, most_bytes.unwrap_or(u64::MAX), ended, &mut swept).await?;
+        Ok(swept)
+    }
+
+    async fn forget_expired(&self, mode: Sweep, swept: &mut Swept) -> Result<(), CarryError> {
+        let (ledger, now) = (&self.world().ledger, self.world().clock.now());
+        loop {
+            let most = if mode == Sweep::DryRun { usize::MAX } else { AT_ONCE };
+            let expired = ledger.expired(now, most).await.map_err(CarryError::Ledger)?;
+            for thread in &expired {
+                let view = self.view(thread).await?;
+                // The ledger last: whoever is interrupted finds the thread again.
+                for (dispatch, _) in view.thread.dispatches() {
+                    self.clear(mode, dispatch, Clearing::Everything).await?;
+                }
+                if mode == Sweep::Really {
+                    self.world().vault.forget(thread).await.map_err(CarryError::Secret)?;
+                    ledger.forget(thread).await.map_err(CarryError::Ledger)?;
+                }
+            }
+            let done = expired.len() < AT_ONCE || mode == Sweep::DryRun;
+            swept.threads.extend(expired);
+            if done {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes the snapshots of ended threads away, those that ended first, until there is room.
+    async fn make_room(
+        &self,
+        mode: Sweep,
+        most: u64,
+        mut ended: Vec<(DispatchView, u64)>,
+        swept: &mut Swept,
+    ) -> Result<(), CarryError> {
+        ended.sort_by_key(|(view, _)| view.ended_at);
+        for (view, size) in ended {
+            if swept.bytes_after <= most {
+                return Ok(());
+            }
+            let id = view.job.dispatch_id;
+            self.clear(mode, &id, Clearing::Snapshots).await?;
+            let left = match mode {
+                Sweep::Really => self.world().shelf.size(&id).await.map_err(CarryError::Shelf)?,
+                Sweep::DryRun => 0,
+            };
+            swept.bytes_after = swept.bytes_after.saturating_sub(size.saturating_sub(left));
+            swept.snapshots.push(id);
+        }
+        Ok(())
+    }
+
+    async fn clear(&self, mode: Sweep, dispatch: &DispatchId, what: Clearing) -> Result<(), CarryError> {
+        match mode {
+            Sweep::Really => self.world().shelf.clear(dispatch, what).await.map_err(CarryError::Shelf),
+            Sweep::DryRun => Ok(()),
+        }
+    }
+}
