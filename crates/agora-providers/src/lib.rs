@@ -14,6 +14,7 @@ pub mod blob;
 pub mod clock;
 pub mod disk;
 pub mod home;
+pub mod ledger;
 mod notice;
 pub mod registry;
 pub mod secret;

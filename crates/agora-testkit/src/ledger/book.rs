@@ -12,7 +12,7 @@ use agora_core::provider::ledger::{
     ThreadView,
 };
 use agora_core::record::Record;
-use agora_core::state::{DispatchState, Thread, ThreadState};
+use agora_core::state::{DispatchState, Illegal, Thread, ThreadState};
 use agora_core::{ContentHash, DispatchId, Name, Namespace, ThreadId, Timestamp};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -68,19 +68,31 @@ impl Book {
             entries.push(Entry { seq, at: now, namespace, thread_id, what });
         }
         let Some(thread) = thread else { return Ok(Vec::new()) };
-        self.check_papers(&namespace, &papers)?;
         let new = entries[usize::try_from(seen).unwrap_or(usize::MAX)..].to_vec();
-        let live = thread.dispatches().iter().any(|(_, state)| state.is_live());
-        let wished = before.and_then(|recorded| recorded.cancel_wished_at).filter(|_| live);
+        self.check_papers(&namespace, &thread_id, &new, &papers)?;
+        let ends = events(&new).any(|(event, _)| event.is_terminal());
+        let wished = before.and_then(|recorded| recorded.cancel_wished_at).filter(|_| !ends);
         self.order.extend(new.iter().map(|entry| (thread_id.clone(), entry.seq)));
         self.threads.insert(thread_id.clone(), Recorded { thread, entries, cancel_wished_at: wished });
         self.file(&namespace, &thread_id, papers, now);
         Ok(new)
     }
 
-    fn check_papers(&self, namespace: &Namespace, papers: &[Paper]) -> Result<(), LedgerError> {
+    fn check_papers(
+        &self,
+        namespace: &Namespace,
+        thread: &ThreadId,
+        new: &[Entry],
+        papers: &[Paper],
+    ) -> Result<(), LedgerError> {
+        let accepts = |id: &DispatchId| {
+            events(new).any(|(event, _)| matches!(event, Event::Accepted { .. }) && event.dispatch_id() == id)
+        };
         for paper in papers {
             match paper {
+                Paper::Job(job) if job.thread_id != *thread || !accepts(&job.dispatch_id) => {
+                    return Err(LedgerError::Illegal(Illegal::UnknownDispatch));
+                }
                 Paper::Job(job) if self.dispatches.contains_key(&job.dispatch_id) => {
                     return Err(LedgerError::DispatchTaken(job.dispatch_id.clone()));
                 }

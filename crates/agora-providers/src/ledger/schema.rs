@@ -1,0 +1,53 @@
+//! The tables, and the steps that lead to them from every earlier version.
+
+use std::io;
+
+use agora_core::provider::ledger::LedgerError;
+use agora_core::provider::{Outage, Unavailable};
+use rusqlite::Connection;
+
+use super::fault::Fault;
+
+/// The step to version 1, to version 2, and so on. A step that was released never changes.
+const STEPS: [&str; 1] = [include_str!("schema_1.sql")];
+
+/// The version that this agora reads and writes.
+pub(super) const CURRENT: usize = STEPS.len();
+
+/// Returns the version of a ledger; 0 when nothing is in it.
+pub(super) fn version(connection: &Connection) -> Result<usize, Fault> {
+    let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    match usize::try_from(version) {
+        Ok(version) if version <= CURRENT => Ok(version),
+        Ok(_) | Err(_) => Err(Fault::Refused(newer(connection, version))),
+    }
+}
+
+/// Makes the ledger what this agora needs. The caller has the lock.
+pub(super) fn bring_up(connection: &Connection) -> Result<(), Fault> {
+    let version = version(connection)?;
+    // Each connection has its own, and a ledger that forgets after a power cut is none.
+    connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;")?;
+    if version == CURRENT {
+        return Ok(());
+    }
+    if version == 0 {
+        connection.execute_batch("PRAGMA journal_mode = WAL")?;
+    }
+    let steps = STEPS[version..].concat();
+    let steps = format!("BEGIN IMMEDIATE;\n{steps}PRAGMA user_version = {CURRENT};\nCOMMIT;");
+    connection.execute_batch(&steps).inspect_err(|_| {
+        // The connection is dropped with the transaction, if this does not work either.
+        let _ = connection.execute_batch("ROLLBACK");
+    })?;
+    Ok(())
+}
+
+fn newer(connection: &Connection, version: i64) -> LedgerError {
+    let why = format!("it was made by a newer agora: its schema is {version}, this agora knows {CURRENT}");
+    LedgerError::Unavailable(Unavailable {
+        doing: format!("use `{}`", connection.path().unwrap_or("ledger.sqlite")),
+        outage: Outage::Failed,
+        source: Box::new(io::Error::other(why)),
+    })
+}

@@ -1,0 +1,163 @@
+//! The ledger as the rest of agora sees it.
+
+use std::sync::Arc;
+
+use agora_core::entry::Entry;
+use agora_core::provider::ledger::{
+    Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, Outgoing, ThreadView,
+    Watch,
+};
+use agora_core::time::{Clock, Timestamp};
+use agora_core::{DispatchId, Name, Namespace, ThreadId};
+use async_trait::async_trait;
+
+use super::bell::Bell;
+use super::files::Files;
+use super::reader::Reader;
+use super::writer::Writer;
+use super::{agenda, append, list, outbox, past, queue, standing, view};
+use crate::home::Home;
+
+/// Keeps the ledger in one SQLite file under `$AGORA_HOME`, which any number of processes share.
+#[derive(Debug)]
+pub struct SqliteLedger {
+    clock: Arc<dyn Clock>,
+    reader: Reader,
+    writer: Writer,
+    bell: Bell,
+}
+
+impl SqliteLedger {
+    /// Opens the ledger of a home. One that has none reads as empty, and nothing is made before something is recorded.
+    pub fn open(home: Home, clock: Arc<dyn Clock>) -> Result<Self, LedgerError> {
+        let files = Files::new(home);
+        let bell = Bell::new(files.clone());
+        let reader = Reader::open(files.clone())?;
+        Ok(Self { clock, reader, writer: Writer::new(files, bell.clone()), bell })
+    }
+
+    /// Computes a thread's chain of hashes again. [`LedgerError::Damaged`] says where it breaks.
+    pub async fn check(&self, thread: &ThreadId) -> Result<(), LedgerError> {
+        let thread = thread.clone();
+        self.reader.read(move |connection| past::check(connection, &thread)).await
+    }
+
+    /// Makes everything that only speeds up questions again, from entries and papers.
+    pub async fn rebuild(&self) -> Result<(), LedgerError> {
+        self.writer.write(standing::rebuild).await
+    }
+
+    /// Returns how many transactions of this value wrote something. For tests: those who wait share one.
+    pub fn commits(&self) -> u64 {
+        self.writer.commits()
+    }
+
+    /// Lets the ledger grow to so many pages and no further, as a full disk would. For tests.
+    pub async fn limit_pages(&self, pages: u32) -> Result<(), LedgerError> {
+        let limit = move |connection: &rusqlite::Connection| {
+            Ok(connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))?)
+        };
+        self.writer.write(limit).await
+    }
+}
+
+#[async_trait]
+impl Ledger for SqliteLedger {
+    async fn append(&self, append: Append) -> Result<Vec<Entry>, LedgerError> {
+        let clock = Arc::clone(&self.clock);
+        self.writer.write(move |connection| append::append(connection, &append, clock.now())).await
+    }
+
+    async fn read(&self, thread: &ThreadId, seen: u64, most: usize) -> Result<Vec<Entry>, LedgerError> {
+        let thread = thread.clone();
+        self.reader.read(move |connection| view::read(connection, &thread, seen, most)).await
+    }
+
+    async fn read_all(
+        &self,
+        namespace: &Namespace,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<(u64, Entry)>, LedgerError> {
+        let namespace = namespace.clone();
+        self.reader.read(move |connection| view::read_all(connection, &namespace, after, most)).await
+    }
+
+    async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadView>, LedgerError> {
+        let thread = thread.clone();
+        self.reader.read(move |connection| view::thread(connection, &thread)).await
+    }
+
+    async fn dispatch(&self, dispatch: &DispatchId) -> Result<Option<DispatchView>, LedgerError> {
+        let dispatch = dispatch.clone();
+        self.reader.read(move |connection| view::dispatch(connection, &dispatch)).await
+    }
+
+    async fn list(&self, filter: &Filter) -> Result<Vec<DispatchRow>, LedgerError> {
+        let filter = filter.clone();
+        self.reader.read(move |connection| list::list(connection, &filter)).await
+    }
+
+    async fn carried(&self) -> Result<Vec<ThreadId>, LedgerError> {
+        self.reader.read(agenda::carried).await
+    }
+
+    async fn due(&self, by: Timestamp) -> Result<Vec<ThreadId>, LedgerError> {
+        self.reader.read(move |connection| agenda::due(connection, by)).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>, LedgerError> {
+        self.reader.read(agenda::next_due).await
+    }
+
+    async fn head(&self, target: &Name, most: u32) -> Result<Vec<DispatchId>, LedgerError> {
+        let target = target.clone();
+        self.reader.read(move |connection| queue::head(connection, &target, most)).await
+    }
+
+    async fn place(&self, dispatch: &DispatchId) -> Result<Option<u64>, LedgerError> {
+        let dispatch = dispatch.clone();
+        self.reader.read(move |connection| queue::place(connection, &dispatch)).await
+    }
+
+    async fn claim(&self, dispatch: &DispatchId, mark: ClaimMark, most: u32) -> Result<Claim, LedgerError> {
+        let dispatch = dispatch.clone();
+        self.writer.write(move |connection| queue::claim(connection, &dispatch, &mark, most)).await
+    }
+
+    async fn reclaim(
+        &self,
+        dispatch: &DispatchId,
+        seen: &ClaimMark,
+        mark: ClaimMark,
+    ) -> Result<bool, LedgerError> {
+        let (dispatch, seen) = (dispatch.clone(), seen.clone());
+        self.writer.write(move |connection| queue::reclaim(connection, &dispatch, &seen, &mark)).await
+    }
+
+    async fn wish_cancel(&self, thread: &ThreadId) -> Result<bool, LedgerError> {
+        let (thread, clock) = (thread.clone(), Arc::clone(&self.clock));
+        self.writer.write(move |connection| queue::wish_cancel(connection, &thread, clock.now())).await
+    }
+
+    async fn outgoing(&self, by: Timestamp, most: usize) -> Result<Vec<Outgoing>, LedgerError> {
+        self.reader.read(move |connection| outbox::outgoing(connection, by, most)).await
+    }
+
+    async fn told(&self, id: u64, again_at: Option<Timestamp>) -> Result<(), LedgerError> {
+        self.writer.write(move |connection| outbox::told(connection, id, again_at)).await
+    }
+
+    async fn expired(&self, by: Timestamp, most: usize) -> Result<Vec<ThreadId>, LedgerError> {
+        self.reader.read(move |connection| agenda::expired(connection, by, most)).await
+    }
+
+    async fn forget(&self, thread: &ThreadId) -> Result<bool, LedgerError> {
+        let thread = thread.clone();
+        self.writer.write(move |connection| agenda::forget(connection, &thread)).await
+    }
+
+    fn watch(&self) -> Result<Box<dyn Watch>, LedgerError> {
+        Ok(Box::new(self.bell.listen()?))
+    }
+}
