@@ -21,6 +21,9 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Gives a file its final name, in place of what had it.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Gives a file one more name, which nothing may have.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
     /// Waits until a directory's names are on the disk.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
@@ -53,6 +56,10 @@ impl Disk for OsDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

@@ -8,13 +8,18 @@
 //!  registry/<namespace>/<kind>/heads/N      the latest of them
 //!  registry/<namespace>/<kind>/catalogue    a copy of all heads, for listing
 //!  secrets/…age   keys/…                    values, and the key that opens them
+//!  dispatches/<id>/in                       what a dispatch's worker is given, and which process that worker is
+//!  dispatches/<id>/out                      what the worker says and leaves; its life is a lock in there
+//!  dispatches/<id>/work                     the agent's workspace
+//!  leases/<thread>                          who carries a thread: a file that is locked while somebody does
+//!  adapters/                                a person's own adapters
 //!  tmp/                                     files that have no name yet
 //! ```
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,6 +33,13 @@ const FORMAT: &str = "agora home 1\n";
 
 /// A file in `tmp/` that is older than this belongs to a process that died: none takes an hour to write one.
 const ABANDONED_SECONDS: i64 = 3600;
+
+/// Who gave a file its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Named {
+    Now,
+    Before,
+}
 
 /// A directory that holds everything agora keeps.
 #[derive(Clone, Debug)]
@@ -73,6 +85,11 @@ impl Home {
         self.replace(&marker, FORMAT.as_bytes())
     }
 
+    /// Makes a directory whose parent exists, without waiting for the disk.
+    pub(crate) fn make_dir(&self, dir: &Path) -> Result<(), Unavailable> {
+        self.disk.make_dir(dir).map_err(|error| self.unavailable("make the directory", dir, error))
+    }
+
     /// Makes a directory and those above it, each durable.
     pub(crate) fn make_dirs(&self, dir: &Path) -> Result<(), Unavailable> {
         if dir.is_dir() {
@@ -101,6 +118,32 @@ impl Home {
             let _ = self.disk.remove(&staged);
             self.unavailable("write", path, error)
         })
+    }
+
+    /// Puts bytes in place of a file, and waits for no disk: whoever looks sees the old or the new, whole; after a power loss
+    /// perhaps neither.
+    pub(crate) fn put(&self, path: &Path, bytes: &[u8]) -> Result<(), Unavailable> {
+        let staged = self.stage();
+        let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&staged);
+        let done =
+            written.and_then(|mut file| file.write_all(bytes)).and_then(|()| fs::rename(&staged, path));
+        done.map_err(|error| {
+            let _ = fs::remove_file(&staged);
+            self.unavailable("write", path, error)
+        })
+    }
+
+    /// Gives bytes a name, unless something has it. Whoever sees the name sees all the bytes.
+    pub(crate) fn put_new(&self, path: &Path, bytes: &[u8]) -> Result<Named, Unavailable> {
+        let staged = self.stage();
+        let done = self.disk.write_new(&staged, bytes).and_then(|()| self.disk.link(&staged, path));
+        // Best effort: what is left over is swept later.
+        let _ = self.disk.remove(&staged);
+        match done {
+            Ok(()) => Ok(Named::Now),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Named::Before),
+            Err(error) => Err(self.unavailable("write", path, error)),
+        }
     }
 
     /// Writes after the first `offset` bytes of a file that this process has locked.
@@ -179,7 +222,7 @@ impl Home {
 
 /// Reads a whole file unless it is larger than `limit`. `None`: there is none.
 pub(crate) fn read_capped(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
-    let mut file = match File::open(path) {
+    let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -192,7 +235,7 @@ pub(crate) fn read_capped(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>
         ));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-    file.by_ref().take(limit).read_to_end(&mut bytes)?;
+    file.take(limit).read_to_end(&mut bytes)?;
     Ok(Some(bytes))
 }
 

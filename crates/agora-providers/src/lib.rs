@@ -5,19 +5,27 @@
 //!  disk      the few operations that change it, each atomic or synced: what a test makes fail one by one
 //!  blob      bytes by their hash          registry  versions by their name
 //!  secret    values, encrypted at rest    clock     the time
+//!  shelf     a directory a dispatch       lease     who carries a thread
+//!  compute   workers as processes         alarm     waking at a moment
 //! ```
 //!
 //! Nothing here is trusted by the rest of agora: hashes are checked by `agora_core::blobs`, rules are kept by
 //! `agora_core::catalogue`.
 
+pub mod alarm;
+mod aside;
 pub mod blob;
 pub mod clock;
+pub mod compute;
 pub mod disk;
+mod dispatch_dir;
 pub mod home;
+pub mod lease;
 pub mod ledger;
 mod notice;
 pub mod registry;
 pub mod secret;
+pub mod shelf;
 
 mod blocking;
 

@@ -88,6 +88,11 @@ impl Cli {
     }
 }
 
+/// Prepares any program: the one way for a test that looks at processes of its own.
+pub fn command(program: &str) -> Command {
+    Command::new(program)
+}
+
 /// Runs a prepared command to its end.
 pub fn run(command: &mut Command) -> Ran {
     Ran::from(command.output().unwrap())

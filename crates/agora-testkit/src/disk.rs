@@ -71,6 +71,10 @@ impl Disk for FaultyDisk {
         self.step(|| OsDisk.rename(from, to), || Ok(()))
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.step(|| OsDisk.link(from, to), || Ok(()))
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.step(|| OsDisk.sync_dir(dir), || Ok(()))
     }

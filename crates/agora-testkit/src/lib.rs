@@ -8,6 +8,7 @@
 //!  model      a scripted model that speaks to the real agents
 //!  worker     the real worker, started as an engine would
 //!  part       the real programs that `cargo xtask test` brings
+//!  pipe       shows whether what has it open is alive
 //! ```
 #![expect(
     clippy::unwrap_used,
@@ -24,4 +25,5 @@ pub mod disk;
 pub mod ledger;
 pub mod model;
 pub mod part;
+pub mod pipe;
 pub mod worker;

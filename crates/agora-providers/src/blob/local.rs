@@ -21,7 +21,8 @@ impl LocalBlobs {
         Self { home }
     }
 
-    fn path(&self, key: BlobKey) -> PathBuf {
+    /// Names the file of some bytes, for a worker that reads it itself.
+    pub(crate) fn path(&self, key: BlobKey) -> PathBuf {
         let (folder, hash): (_, ContentHash) = match key {
             BlobKey::Blob(hash) => ("blobs", hash),
             BlobKey::Pack(hash) => ("packs", hash),

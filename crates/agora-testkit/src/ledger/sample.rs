@@ -32,6 +32,8 @@ pub fn job(thread: &str, dispatch: &str) -> Job {
         limits: Limits { timeout_seconds: 60, memory_bytes: None, processes: None, budget: None },
         target: "local".parse().unwrap(),
         retention_days: 30,
+        overtime_seconds: 600,
+        salt: "salt".to_owned(),
     })
 }
 

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use agora_core::bundle::{Bundle, Capability, EnvBundle, FileEntry, FileMode, RawSubagent, Subagent};
+use agora_core::provider::compute::Launch;
+use agora_core::provider::shelf::Shelf;
 use agora_core::secret::{SecretValue, ShortSecrets};
 use agora_core::wire::bootstrap::{Bootstrap, ManifestAt, Supplied, ThreadKey};
 use agora_core::wire::line::EventKey;
@@ -226,8 +228,25 @@ impl Dispatch {
         let path = self.root.path().join("manifest.json");
         fs::write(&path, &bytes).unwrap();
         fs::create_dir_all(self.dir()).unwrap();
+        self.bootstrap_for(ManifestAt {
+            location: Location::file(&path).unwrap(),
+            hash: ContentHash::of(&bytes),
+        })
+    }
+
+    /// Puts it on a shelf, and returns what a compute starts its worker with.
+    pub async fn launch(&self, shelf: &dyn Shelf) -> Launch {
+        let manifest = shelf.stage(&self.manifest).await.unwrap();
+        Launch {
+            dispatch_id: self.manifest.dispatch_id.clone(),
+            runtime: self.adapter.clone(),
+            bootstrap: self.bootstrap_for(manifest).to_line(),
+        }
+    }
+
+    fn bootstrap_for(&self, manifest: ManifestAt) -> Bootstrap {
         Bootstrap {
-            manifest: ManifestAt { location: Location::file(&path).unwrap(), hash: ContentHash::of(&bytes) },
+            manifest,
             event_key: EventKey::new(EVENT_KEY),
             receipt_key: self.with_receipt_key.then(|| ReceiptSigner::new(&RECEIPT_KEY).public_key()),
             thread_key: ThreadKey::new(THREAD_KEY),

@@ -1,0 +1,142 @@
+//! A worker's life is a lock.
+//!
+//! Its standard error is a file that was locked before it was started. The lock belongs to the open file, which the worker and
+//! its guards share, so that the kernel gives it back when the last of them is gone, however they end. Whoever takes it
+//! for writing starts a worker; whoever wants to know takes it for reading, and lets go at once.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use agora_core::DispatchId;
+use rustix::fs::OFlags;
+use tokio::sync::watch;
+
+use crate::dispatch_dir::DispatchDir;
+use crate::shelf::untrusted::{self, Found};
+
+/// Enough for a thread that waits for one system call.
+const STACK: usize = 128 * 1024;
+
+/// The right to start the worker of a dispatch, which one process at a time has.
+///
+/// Apart from the life itself, for which whoever only looks would be in the way.
+#[derive(Debug)]
+pub(super) struct Turn(File);
+
+impl Turn {
+    /// Waits until nobody else is starting that worker: some milliseconds.
+    pub(super) fn take(dir: &DispatchDir) -> io::Result<Self> {
+        let given = File::open(dir.given())?;
+        uninterrupted(|| given.lock())?;
+        Ok(Self(given))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
+
+/// A life that nobody has, taken.
+#[derive(Debug)]
+pub(super) struct Life(File);
+
+impl Life {
+    /// Takes it. `None`: a worker has it.
+    pub(super) fn take(dir: &DispatchDir, _turn: &Turn) -> io::Result<Option<Self>> {
+        let file = open_to_write(&dir.life())?;
+        match file.try_lock_shared() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // Nobody has it for writing, nor will, because the turn is ours. Whoever looks lets go at once.
+        uninterrupted(|| file.lock())?;
+        Ok(Some(Self(file)))
+    }
+
+    /// Returns what a worker is given as its standard error, and lives by.
+    pub(super) fn share(&self) -> io::Result<File> {
+        self.0.try_clone()
+    }
+
+    /// Gives it back. Not by dropping: whoever shares it has it still.
+    pub(super) fn give_back(self) {
+        let _ = self.0.unlock();
+    }
+}
+
+/// Opens a file that a worker writes to.
+pub(super) fn open_to_write(path: &std::path::Path) -> io::Result<File> {
+    let no_follow = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).map_err(io::Error::other)?;
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(no_follow).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+}
+
+/// Opens a life to look at it. `None`: no worker was ever started.
+fn open(dir: &DispatchDir) -> io::Result<Option<File>> {
+    match untrusted::open(&dir.life())? {
+        Found::Nothing => Ok(None),
+        Found::File(file) => Ok(Some(file)),
+        Found::Strange => Err(io::Error::other("it is not a regular file")),
+    }
+}
+
+/// Tells whether somebody has it.
+pub(super) fn is_held(dir: &DispatchDir) -> io::Result<bool> {
+    let Some(file) = open(dir)? else { return Ok(false) };
+    match file.try_lock_shared() {
+        Ok(()) => file.unlock().map(|()| false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Those who wait for lives to end: a thread for each dispatch, however many wait and however often they ask.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watchers(Arc<Mutex<HashMap<DispatchId, watch::Receiver<bool>>>>);
+
+impl Watchers {
+    /// Returns when nobody has the life any more.
+    pub(super) async fn wait(&self, dispatch: &DispatchId, dir: &DispatchDir) -> io::Result<()> {
+        let Some(mut ended) = self.watch(dispatch, dir)? else { return Ok(()) };
+        // A thread that died without a word has told nobody anything.
+        ended.wait_for(|ended| *ended).await.map(drop).map_err(io::Error::other)
+    }
+
+    fn watch(&self, dispatch: &DispatchId, dir: &DispatchDir) -> io::Result<Option<watch::Receiver<bool>>> {
+        let mut watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ended) = watched.get(dispatch) {
+            return Ok(Some(ended.clone()));
+        }
+        let Some(file) = open(dir)? else { return Ok(None) };
+        let (sender, ended) = watch::channel(false);
+        let (watchers, named) = (Arc::clone(&self.0), dispatch.clone());
+        let watch = move || {
+            let waited = uninterrupted(|| file.lock_shared());
+            let _ = file.unlock();
+            watchers.lock().unwrap_or_else(PoisonError::into_inner).remove(&named);
+            if waited.is_ok() {
+                let _ = sender.send(true);
+            }
+        };
+        thread::Builder::new().name("worker-life".into()).stack_size(STACK).spawn(watch)?;
+        watched.insert(dispatch.clone(), ended.clone());
+        Ok(Some(ended))
+    }
+}
+
+/// Does again what a signal interrupted.
+fn uninterrupted(work: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    loop {
+        match work() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Workers as processes of this machine. They outlive the engine: what they say goes to files, and their life is a lock.
+
+mod identity;
+mod life;
+mod start;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agora_core::DispatchId;
+use agora_core::provider::Unavailable;
+use agora_core::provider::compute::{Compute, ComputeError, Launch, WorkerLife};
+use async_trait::async_trait;
+use rustix::process::Signal;
+
+use crate::aside::aside;
+use crate::blocking::blocking;
+use crate::dispatch_dir::DispatchDir;
+use crate::home::Home;
+use identity::{Identity, Process};
+use life::{Turn, Watchers};
+use start::{Start, Starter};
+
+pub use identity::boot_id;
+pub use start::WorkerProgram;
+
+/// Runs workers as processes.
+#[derive(Clone, Debug)]
+pub struct LocalProcess {
+    starter: Starter,
+    watchers: Watchers,
+}
+
+impl LocalProcess {
+    /// The environment is all that workers get beside their own variables. Those of agora's in it are not passed on: a worker
+    /// refuses what it does not know, and the engine's own are not its business.
+    pub fn new(home: Home, worker: WorkerProgram, environment: Vec<(OsString, OsString)>) -> Self {
+        let ours = |name: &OsString| name.to_str().is_some_and(|name| name.starts_with("AGORA_"));
+        let environment = environment.into_iter().filter(|(name, _)| !ours(name)).collect();
+        Self { starter: Starter { home, worker, environment }, watchers: Watchers::default() }
+    }
+
+    fn dir(&self, dispatch: &DispatchId) -> DispatchDir {
+        DispatchDir::new(&self.starter.home, dispatch)
+    }
+
+    fn unreachable(&self, dir: &DispatchDir, error: io::Error) -> ComputeError {
+        ComputeError::Unreachable(self.unavailable("look at the worker in", dir, error))
+    }
+
+    fn unavailable(&self, doing: &str, dir: &DispatchDir, error: io::Error) -> Unavailable {
+        self.starter.home.unavailable(doing, dir.root(), error)
+    }
+}
+
+#[async_trait]
+impl Compute for LocalProcess {
+    async fn start(&self, launch: Launch) -> Result<(), ComputeError> {
+        let (starter, dir) = (self.starter.clone(), self.dir(&launch.dispatch_id));
+        let at = dir.clone();
+        match blocking(move || starter.start(&at, &launch)).await {
+            Ok(Start::Started) => Ok(()),
+            Ok(Start::Already) => Err(ComputeError::StartedAlready),
+            Err(error) => Err(ComputeError::NotStarted(self.unavailable("start the worker in", &dir, error))),
+        }
+    }
+
+    async fn look(&self, dispatch: &DispatchId) -> Result<WorkerLife, ComputeError> {
+        let dir = self.dir(dispatch);
+        let at = dir.clone();
+        blocking(move || look(&at)).await.map_err(|error| self.unreachable(&dir, error))
+    }
+
+    async fn wait(&self, dispatch: &DispatchId) -> Result<WorkerLife, ComputeError> {
+        let dir = self.dir(dispatch);
+        loop {
+            let life = self.look(dispatch).await?;
+            if life != WorkerLife::Running {
+                return Ok(life);
+            }
+            let waited = self.watchers.wait(dispatch, &dir).await;
+            waited.map_err(|error| self.unreachable(&dir, error))?;
+        }
+    }
+
+    async fn stop(&self, dispatch: &DispatchId, grace: Duration) -> Result<(), ComputeError> {
+        let dir = self.dir(dispatch);
+        let at = dir.clone();
+        let ended = match blocking(move || find(&at)).await {
+            Ok(Some(worker)) => end(worker, grace).await,
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        ended.map_err(|error| self.unreachable(&dir, error))?;
+        self.wait(dispatch).await.map(drop)
+    }
+}
+
+fn look(dir: &DispatchDir) -> io::Result<WorkerLife> {
+    Ok(match (life::is_held(dir)?, past(dir)?) {
+        (true, _) => WorkerLife::Running,
+        (false, true) => WorkerLife::Ended,
+        (false, false) => WorkerLife::Never,
+    })
+}
+
+/// Tells whether a worker was at work, or somebody has ended the dispatch without one.
+fn past(dir: &DispatchDir) -> io::Result<bool> {
+    let said = there(fs::symlink_metadata(dir.events()))?.is_some_and(|meta| meta.len() > 0);
+    if said || there(fs::symlink_metadata(dir.outcome()))?.is_some() {
+        return Ok(true);
+    }
+    // What it said may have been lost with the power.
+    Identity::read(dir)?.map_or(Ok(false), |identity| identity.is_of_this_boot().map(|this| !this))
+}
+
+/// Finds a worker that lives. One that is just being started is waited for.
+fn find(dir: &DispatchDir) -> io::Result<Option<Process>> {
+    match there(Turn::take(dir))? {
+        Some(_turn) => there(Identity::read(dir))?.flatten().map_or(Ok(None), |worker| worker.find()),
+        None => Ok(None),
+    }
+}
+
+/// Ends a process, softly first.
+async fn end(worker: Process, grace: Duration) -> io::Result<()> {
+    worker.signal(Signal::TERM)?;
+    let worker = Arc::new(worker);
+    let waiting = Arc::clone(&worker);
+    match tokio::time::timeout(grace, aside("worker-end", move || waiting.wait())).await {
+        Ok(ended) => ended.flatten(),
+        Err(_) => worker.signal(Signal::KILL),
+    }
+}
+
+/// What is not there is nothing, and no error.
+fn there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

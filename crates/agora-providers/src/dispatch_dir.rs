@@ -1,0 +1,71 @@
+//! What is where in a dispatch's directory.
+
+use std::path::{Path, PathBuf};
+
+use agora_core::DispatchId;
+
+use crate::home::Home;
+
+/// The directory below the home that has one directory for each dispatch.
+pub(crate) const DISPATCHES: &str = "dispatches";
+
+/// A dispatch's directory.
+#[derive(Clone, Debug)]
+pub(crate) struct DispatchDir(PathBuf);
+
+impl DispatchDir {
+    pub(crate) fn new(home: &Home, dispatch: &DispatchId) -> Self {
+        Self(home.root().join(DISPATCHES).join(dispatch.as_str()))
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.0
+    }
+
+    /// What the worker is given.
+    pub(crate) fn given(&self) -> PathBuf {
+        self.0.join("in")
+    }
+
+    /// What the worker says and leaves. An agent that gets out of its sandbox can write here: nothing in it is trusted.
+    pub(crate) fn out(&self) -> PathBuf {
+        self.0.join("out")
+    }
+
+    pub(crate) fn manifest(&self) -> PathBuf {
+        self.0.join("in/manifest.json")
+    }
+
+    /// Which process the worker is.
+    pub(crate) fn worker(&self) -> PathBuf {
+        self.0.join("in/worker.json")
+    }
+
+    /// The worker's standard output.
+    pub(crate) fn events(&self) -> PathBuf {
+        self.0.join("out/events.jsonl")
+    }
+
+    /// The worker's standard error, which is locked for as long as the worker or a guard of its lives.
+    pub(crate) fn life(&self) -> PathBuf {
+        self.0.join("out/worker.stderr")
+    }
+
+    pub(crate) fn outcome(&self) -> PathBuf {
+        self.0.join("out/outcome.json")
+    }
+
+    pub(crate) fn report(&self) -> PathBuf {
+        self.0.join("out/report.json")
+    }
+
+    /// Returns the directories that every dispatch has, those above first.
+    pub(crate) fn directories(&self) -> [PathBuf; 4] {
+        [self.0.clone(), self.given(), self.out(), self.0.join("work")]
+    }
+
+    /// Returns what only the run itself needed.
+    pub(crate) fn passing(&self) -> [PathBuf; 4] {
+        ["work", "home", "tmp", "aids"].map(|name| self.0.join(name))
+    }
+}

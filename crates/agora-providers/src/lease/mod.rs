@@ -1,0 +1,5 @@
+//! Leases.
+
+mod local;
+
+pub use local::LocalLeases;

@@ -1,0 +1,169 @@
+//! A directory for each dispatch, under `$AGORA_HOME`.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use agora_core::provider::blob::BlobKey;
+use agora_core::provider::shelf::{Clearing, Concluded, Shelf};
+use agora_core::provider::{Outage, Unavailable};
+use agora_core::wire::bootstrap::ManifestAt;
+use agora_core::wire::manifest::{DispatchManifest, Location};
+use agora_core::{ContentHash, DispatchId};
+use async_trait::async_trait;
+
+use super::remove::remove;
+use super::untrusted;
+use crate::blob::LocalBlobs;
+use crate::blocking::blocking;
+use crate::dispatch_dir::{DISPATCHES, DispatchDir};
+use crate::home::{Home, Named, list_dir};
+use crate::notice::Notice;
+
+/// An outcome holds a question of at most 1 MiB, as JSON.
+const OUTCOME_BYTES: u64 = 16 * 1024 * 1024;
+/// A report holds an agent's output of some MiB, and lists of files.
+const REPORT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Keeps a directory for each dispatch.
+///
+/// Nothing but an outcome waits for the disk: after a power loss no worker is left, and the ledger says what holds.
+#[derive(Clone, Debug)]
+pub struct LocalShelf {
+    home: Home,
+    blobs: LocalBlobs,
+}
+
+impl LocalShelf {
+    pub fn new(home: Home) -> Self {
+        Self { blobs: LocalBlobs::new(home.clone()), home }
+    }
+
+    fn dir(&self, dispatch: &DispatchId) -> DispatchDir {
+        DispatchDir::new(&self.home, dispatch)
+    }
+
+    fn location(path: &Path) -> Result<Location, Unavailable> {
+        Location::file(path).map_err(|error| Unavailable {
+            doing: format!("name `{}`", path.display()),
+            outage: Outage::Failed,
+            source: Box::new(error),
+        })
+    }
+
+    fn make(&self, manifest: &DispatchManifest) -> Result<ManifestAt, Unavailable> {
+        let dir = self.dir(&manifest.dispatch_id);
+        let path = dir.manifest();
+        let wrong = |error| self.home.unavailable("write", &path, io::Error::other(error));
+        let bytes = manifest.encode().map_err(wrong)?;
+        self.home.prepare()?;
+        self.home.make_dir(&self.home.root().join(DISPATCHES))?;
+        dir.directories().iter().try_for_each(|dir| self.home.make_dir(dir))?;
+        // There from the beginning, so that whoever waits for lines has a file to watch.
+        let events = dir.events();
+        let touched = OpenOptions::new().append(true).create(true).mode(0o600).open(&events);
+        touched.map_err(|error| self.home.unavailable("write", &events, error))?;
+        self.home.put(&path, &bytes)?;
+        Ok(ManifestAt { location: Self::location(&path)?, hash: ContentHash::of(&bytes) })
+    }
+
+    fn read_outcome(&self, dispatch: &DispatchId) -> Result<Option<String>, Unavailable> {
+        let path = self.dir(dispatch).outcome();
+        let text = self.read(&path, |path| untrusted::text(path, OUTCOME_BYTES))?;
+        Ok(text.map(|text| text.strip_suffix('\n').map(str::to_owned).unwrap_or(text)))
+    }
+
+    fn store_outcome(&self, dispatch: &DispatchId, line: &str) -> Result<Concluded, Unavailable> {
+        let path = self.dir(dispatch).outcome();
+        self.home.prepare()?;
+        loop {
+            match self.home.put_new(&path, format!("{line}\n").as_bytes())? {
+                Named::Now => return Ok(Concluded::Ours),
+                Named::Before => {
+                    // `None`: it was cleared in between.
+                    if let Some(theirs) = self.read_outcome(dispatch)? {
+                        return Ok(Concluded::Theirs(theirs));
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_away(&self, dispatch: &DispatchId, what: Clearing) -> Result<(), Unavailable> {
+        let dir = self.dir(dispatch);
+        let remove = |path: &Path| remove(path).map_err(|error| self.home.unavailable("remove", path, error));
+        match what {
+            Clearing::Workspace => dir.passing().iter().try_for_each(|path| remove(path)),
+            Clearing::Everything => remove(dir.root()),
+        }
+    }
+
+    fn read<T>(&self, path: &Path, read: impl FnOnce(&Path) -> io::Result<T>) -> Result<T, Unavailable> {
+        read(path).map_err(|error| self.home.unavailable("read", path, error))
+    }
+}
+
+#[async_trait]
+impl Shelf for LocalShelf {
+    fn stored(&self, key: BlobKey) -> Result<Location, Unavailable> {
+        Self::location(&self.blobs.path(key))
+    }
+
+    fn left(&self, dispatch: &DispatchId, path: &str) -> Result<Location, Unavailable> {
+        let out = self.dir(dispatch).out();
+        // Not `join`, for which an absolute path is another place. A location has no `..` and no empty part.
+        let path = format!("{}/{path}", out.display());
+        Self::location(Path::new(&path))
+    }
+
+    async fn stage(&self, manifest: &DispatchManifest) -> Result<ManifestAt, Unavailable> {
+        let (this, manifest) = (self.clone(), manifest.clone());
+        blocking(move || this.make(&manifest)).await
+    }
+
+    async fn lines(&self, dispatch: &DispatchId, from: u64) -> Result<String, Unavailable> {
+        let (this, path) = (self.clone(), self.dir(dispatch).events());
+        blocking(move || this.read(&path, |path| untrusted::lines(path, from))).await
+    }
+
+    async fn more_lines(&self, dispatch: &DispatchId, from: u64) -> Result<(), Unavailable> {
+        let path = self.dir(dispatch).events();
+        // Listening begins before looking: what comes in between is heard.
+        let mut notice = self.read(&path, Notice::of)?;
+        loop {
+            let (this, path) = (self.clone(), path.clone());
+            // Not by the size: half a line, of a worker that was killed, would be more for ever.
+            if blocking(move || this.read(&path, |path| untrusted::has_line(path, from))).await? {
+                return Ok(());
+            }
+            notice.next().await;
+        }
+    }
+
+    async fn outcome(&self, dispatch: &DispatchId) -> Result<Option<String>, Unavailable> {
+        let (this, dispatch) = (self.clone(), dispatch.clone());
+        blocking(move || this.read_outcome(&dispatch)).await
+    }
+
+    async fn conclude(&self, dispatch: &DispatchId, line: &str) -> Result<Concluded, Unavailable> {
+        let (this, dispatch, line) = (self.clone(), dispatch.clone(), line.to_owned());
+        blocking(move || this.store_outcome(&dispatch, &line)).await
+    }
+
+    async fn report(&self, dispatch: &DispatchId) -> Result<Option<String>, Unavailable> {
+        let (this, path) = (self.clone(), self.dir(dispatch).report());
+        blocking(move || this.read(&path, |path| untrusted::text(path, REPORT_BYTES))).await
+    }
+
+    async fn clear(&self, dispatch: &DispatchId, what: Clearing) -> Result<(), Unavailable> {
+        let (this, dispatch) = (self.clone(), dispatch.clone());
+        blocking(move || this.take_away(&dispatch, what)).await
+    }
+
+    async fn list(&self) -> Result<Vec<DispatchId>, Unavailable> {
+        let (this, dir) = (self.clone(), self.home.root().join(DISPATCHES));
+        let names = blocking(move || this.read(&dir, list_dir)).await?;
+        Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
+    }
+}
