@@ -43,3 +43,9 @@ pub const DISPATCH_SECONDS: u32 = 7200;
 pub const LONGEST_DISPATCH_SECONDS: u32 = 86_400;
 /// A verify command's time when none is given.
 pub const VERIFY_SECONDS: u32 = 600;
+/// A dispatch's input, and its partial state, each as JSON.
+pub const INPUT_BYTES: usize = 1024 * 1024;
+/// How long what is left of a thread is kept after its end, when nothing is said.
+pub const RETENTION_DAYS: u32 = 30;
+/// Seven years.
+pub const LONGEST_RETENTION_DAYS: u32 = 2555;

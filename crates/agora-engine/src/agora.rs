@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use agora_core::blobs::Blobs;
@@ -20,10 +20,12 @@ use agora_providers::registry::LocalRegistry;
 use agora_providers::secret::LocalSecrets;
 use agora_providers::{Home, SystemClock};
 
+use crate::carry::Engine;
 use crate::error::Error;
 use crate::plan::{Plan, Planner};
 use crate::prepare;
 use crate::secret::{Outside, SecretSource};
+use crate::settings::Settings;
 use crate::tree::{self, ReadTree};
 
 /// Everything that agora knows and can do, in one directory and one namespace.
@@ -33,6 +35,10 @@ pub struct Agora {
     catalogue: Catalogue,
     secrets: Arc<dyn SecretStore>,
     clock: Arc<dyn Clock>,
+    /// `None`: nothing can be dispatched.
+    settings: Option<Arc<Settings>>,
+    /// Made when it is first needed: most commands need no ledger.
+    engine: Arc<OnceLock<Engine>>,
 }
 
 /// A version of a name with what it holds.
@@ -62,12 +68,20 @@ impl Agora {
         let registry = Arc::new(LocalRegistry::new(home.clone()));
         let catalogue = Catalogue::new(registry, blobs, Arc::clone(&clock), namespace);
         let secrets = Arc::new(LocalSecrets::new(home.clone(), Arc::clone(&clock)));
-        Self { home, catalogue, secrets, clock }
+        Self { home, catalogue, secrets, clock, settings: None, engine: Arc::default() }
+    }
+
+    /// Says where and by which program workers run. Without it nothing can be dispatched.
+    #[must_use]
+    pub fn with_settings(self, settings: Settings) -> Self {
+        Self { settings: Some(Arc::new(settings)), engine: Arc::default(), ..self }
     }
 
     /// Uses another namespace.
+    #[must_use]
     pub fn in_namespace(self, namespace: Namespace) -> Self {
-        Self::with(self.home, namespace, self.clock)
+        let (settings, engine) = (self.settings, self.engine);
+        Self { settings, engine, ..Self::with(self.home, namespace, self.clock) }
     }
 
     /// Makes the directory ready, as every write does, and removes what processes that died left in it.
@@ -174,6 +188,21 @@ impl Agora {
     /// Returns the names of the secrets in the local store.
     pub async fn secret_names(&self) -> Result<Vec<SecretName>, Error> {
         self.secrets.names().await.map_err(Error::Secret)
+    }
+
+    pub(crate) fn settings(&self) -> Option<&Settings> {
+        self.settings.as_deref()
+    }
+
+    /// Returns what moves threads on, made with the first call.
+    pub fn engine(&self) -> Result<Engine, Error> {
+        if let Some(engine) = self.engine.get() {
+            return Ok(engine.clone());
+        }
+        let settings = self.settings.as_ref().ok_or(Error::NoWorker)?;
+        let (blobs, secrets) = (self.catalogue.blobs().clone(), Arc::clone(&self.secrets));
+        let world = settings.world(&self.home, blobs, secrets, Arc::clone(&self.clock))?;
+        Ok(self.engine.get_or_init(|| Engine::new(world)).clone())
     }
 
     pub(crate) fn catalogue(&self) -> &Catalogue {

@@ -10,12 +10,15 @@ use agora_core::canonical::CanonicalError;
 use agora_core::catalogue::{RegisterError, ResolveError};
 use agora_core::credential::Hit;
 use agora_core::provider::blob::StoreError;
+use agora_core::provider::ledger::LedgerError;
 use agora_core::provider::registry::RegistryError;
 use agora_core::provider::secret::SecretError;
 use agora_core::provider::{Outage, Unavailable};
 use agora_core::secret::SecretValueError;
 use agora_core::template::RenderError;
 
+use crate::carry::CarryError;
+use crate::carry::accept::AcceptError;
 use crate::definition::DefinitionError;
 use crate::secret::SecretSourceError;
 use crate::tree::TreeFault;
@@ -109,6 +112,22 @@ pub enum Error {
     ChangedMeanwhile { kind: BundleKind, name: Name },
     #[error(transparent)]
     Home(Unavailable),
+    #[error("`{field}` cannot be used: {why}")]
+    Request { field: &'static str, why: String },
+    #[error("there is no target `{name}`")]
+    UnknownTarget { name: Name, known: Vec<Name> },
+    #[error("nothing is known as `{text}`")]
+    UnknownId { text: String },
+    #[error("`{text}` begins the ids of several threads")]
+    AmbiguousId { text: String, matches: Vec<String> },
+    #[error(transparent)]
+    Accept(AcceptError),
+    #[error(transparent)]
+    Carry(CarryError),
+    #[error("the machine does not say which start of it this is")]
+    Machine(#[source] io::Error),
+    #[error("this agora was opened without a program for its workers")]
+    NoWorker,
 }
 
 /// Who has to do something about an error.
@@ -162,7 +181,37 @@ impl Error {
             Self::NothingToSync { .. } => (Request, "nothing-to-sync"),
             Self::ChangedMeanwhile { .. } => (Request, "changed-meanwhile"),
             Self::Home(error) => unavailable(error),
+            Self::Request { .. } => (Request, "request-invalid"),
+            Self::UnknownTarget { .. } => (Request, "unknown-target"),
+            Self::UnknownId { .. } => (Request, "unknown-id"),
+            Self::AmbiguousId { .. } => (Request, "ambiguous-id"),
+            Self::Accept(AcceptError::KeyReused(_)) => (Request, "idempotency-key-reused"),
+            Self::Accept(AcceptError::DispatchTaken(_)) => (Request, "dispatch-exists"),
+            Self::Accept(AcceptError::NotNow { .. }) => (Request, "thread-busy"),
+            Self::Accept(AcceptError::Carry(error)) | Self::Carry(error) => carry(error),
+            Self::Machine(_) => (Outside, "machine-unknown"),
+            Self::NoWorker => (Outside, "no-worker"),
         }
+    }
+}
+
+fn carry(error: &CarryError) -> (ErrorKind, &'static str) {
+    use ErrorKind::{Outside, Request};
+    match error {
+        CarryError::Ledger(LedgerError::Unavailable(error))
+        | CarryError::Shelf(error)
+        | CarryError::Lease(error) => unavailable(error),
+        CarryError::Ledger(LedgerError::Damaged(_)) => (Outside, "ledger-damaged"),
+        CarryError::Ledger(
+            LedgerError::Moved { .. }
+            | LedgerError::Illegal(_)
+            | LedgerError::DispatchTaken(_)
+            | LedgerError::KeyTaken { .. },
+        ) => (Outside, "ledger-moved"),
+        CarryError::Compute(_) => (Outside, "compute-unreachable"),
+        CarryError::Secret(error) => secret(error),
+        CarryError::UnknownThread(_) => (Request, "unknown-id"),
+        CarryError::NoPapers(_) => (Outside, "ledger-damaged"),
     }
 }
 

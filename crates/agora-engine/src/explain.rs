@@ -3,7 +3,8 @@
 mod overlay;
 
 use agora_core::Name;
-use agora_core::bundle::{BundleKind, Capability, EnvBundle, Subagent, VariableName};
+use agora_core::bundle::{Capability, EnvBundle, Subagent, VariableName};
+use agora_core::catalogue::ResolveError;
 use agora_core::event::ResolvedBundle;
 use agora_core::provider::registry::Version;
 use agora_core::reference::BundleRef;
@@ -89,11 +90,13 @@ impl Agora {
         })
     }
 
-    async fn default_env(&self) -> Result<Option<Found<EnvBundle>>, Error> {
-        let names = self.list(BundleKind::Env).await?;
-        match names.into_iter().find(|(name, _)| name.as_str() == "default") {
-            Some((name, _)) => self.get(&name.into()).await.map(Some),
-            None => Ok(None),
+    /// Returns the env bundle that is used when none is named, if there is one.
+    pub(crate) async fn default_env(&self) -> Result<Option<Found<EnvBundle>>, Error> {
+        let Ok(reference) = "default".parse() else { return Ok(None) };
+        match self.get(&reference).await {
+            Ok(found) => Ok(Some(found)),
+            Err(Error::Resolve(ResolveError::UnknownName { .. })) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 }

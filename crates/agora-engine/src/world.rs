@@ -6,7 +6,9 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use agora_core::Name;
 use agora_core::blobs::Blobs;
+use agora_core::job::Job;
 use agora_core::provider::alarm::Alarm;
 use agora_core::provider::compute::Compute;
 use agora_core::provider::lease::Leases;
@@ -17,7 +19,6 @@ use agora_core::time::Clock;
 use agora_core::wire::bootstrap::Supplied;
 use agora_core::wire::keys::EngineKeys;
 use agora_core::wire::receipt::ReceiptKey;
-use agora_core::{Name, ThreadId};
 use async_trait::async_trait;
 
 use crate::carry::queue::Queue;
@@ -67,8 +68,8 @@ pub trait Vault: fmt::Debug + Send + Sync {
     /// Resolves a reference, or says why it cannot be.
     async fn supply(&self, reference: &SecretRef) -> Supplied;
 
-    /// Takes away what was staged for a thread. Again is no error.
-    async fn forget(&self, thread: &ThreadId) -> Result<(), agora_core::provider::secret::SecretError>;
+    /// Takes away what was staged for a job's thread. Again is no error.
+    async fn forget(&self, job: &Job) -> Result<(), agora_core::provider::secret::SecretError>;
 }
 
 /// A thing to do beside what the caller does.

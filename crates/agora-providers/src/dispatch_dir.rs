@@ -64,6 +64,11 @@ impl DispatchDir {
         [self.0.clone(), self.given(), self.out(), self.0.join("work")]
     }
 
+    /// Returns what the thread would go on with.
+    pub(crate) fn snapshots(&self) -> [PathBuf; 3] {
+        ["workspace.sealed", "baseline.sealed", "session.sealed"].map(|name| self.out().join(name))
+    }
+
     /// Returns what only the run itself needed.
     pub(crate) fn passing(&self) -> [PathBuf; 4] {
         ["work", "home", "tmp", "aids"].map(|name| self.0.join(name))

@@ -19,7 +19,9 @@ pub mod clock;
 pub mod compute;
 pub mod disk;
 mod dispatch_dir;
+pub mod entropy;
 pub mod home;
+pub mod keys;
 pub mod lease;
 pub mod ledger;
 mod notice;
@@ -29,5 +31,6 @@ pub mod shelf;
 
 mod blocking;
 
+pub use alarm::SystemAlarm;
 pub use clock::SystemClock;
 pub use home::Home;

@@ -59,6 +59,15 @@ pub trait Shelf: fmt::Debug + Send + Sync {
     /// Returns the worker's report, if it left one.
     async fn report(&self, dispatch: &DispatchId) -> Result<Option<String>, Unavailable>;
 
+    /// Returns up to `most` bytes of a file that the worker left, from a place on. `None`: there is none that can be read.
+    async fn read(
+        &self,
+        dispatch: &DispatchId,
+        path: &str,
+        from: u64,
+        most: u64,
+    ) -> Result<Option<Vec<u8>>, Unavailable>;
+
     async fn clear(&self, dispatch: &DispatchId, what: Clearing) -> Result<(), Unavailable>;
 
     /// Returns how many bytes a dispatch's place takes.

@@ -25,8 +25,9 @@ impl Engine {
             for (dispatch, _) in view.thread.dispatches() {
                 let cleared = self.world().shelf.clear(dispatch, Clearing::Workspace).await;
                 cleared.map_err(CarryError::Shelf)?;
+                let job = self.papers(dispatch).await?.job;
+                self.world().vault.forget(&job).await.map_err(CarryError::Secret)?;
             }
-            self.world().vault.forget(thread).await.map_err(CarryError::Secret)?;
             match self.append(&view, what, Vec::new()).await {
                 Ok(()) | Err(LedgerError::Moved { .. }) => {}
                 Err(error) => return Err(CarryError::Ledger(error)),

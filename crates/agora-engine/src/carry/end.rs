@@ -122,7 +122,7 @@ impl Engine {
             cleared.map_err(CarryError::Shelf)?;
         }
         if closes {
-            self.world.vault.forget(&job.thread_id).await.map_err(CarryError::Secret)?;
+            self.world.vault.forget(job).await.map_err(CarryError::Secret)?;
         }
         let papers = match (report, known) {
             (Some(text), Some(_)) => vec![Paper::Report { dispatch_id: job.dispatch_id.clone(), text }],

@@ -67,9 +67,12 @@ impl Engine {
                 // The ledger last: whoever is interrupted finds the thread again.
                 for (dispatch, _) in view.thread.dispatches() {
                     self.clear(mode, dispatch, Clearing::Everything).await?;
+                    if mode == Sweep::Really {
+                        let job = self.papers(dispatch).await?.job;
+                        self.world().vault.forget(&job).await.map_err(CarryError::Secret)?;
+                    }
                 }
                 if mode == Sweep::Really {
-                    self.world().vault.forget(thread).await.map_err(CarryError::Secret)?;
                     ledger.forget(thread).await.map_err(CarryError::Ledger)?;
                 }
             }

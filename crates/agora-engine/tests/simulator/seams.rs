@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agora_core::entry::Entry;
+use agora_core::job::Job;
 use agora_core::provider::alarm::Alarm;
 use agora_core::provider::blob::{BlobKey, BlobStore, StoreError};
 use agora_core::provider::compute::{Compute, ComputeError, Launch, WorkerLife};
@@ -97,8 +98,8 @@ impl Vault for Seams {
         Supplied::Missing("no secrets here".to_owned())
     }
 
-    async fn forget(&self, thread: &ThreadId) -> Result<(), SecretError> {
-        let removed = self.write(async || self.machine.state().secrets.remove(thread)).await;
+    async fn forget(&self, job: &Job) -> Result<(), SecretError> {
+        let removed = self.write(async || self.machine.state().secrets.remove(&job.thread_id)).await;
         removed.map(|_| ()).map_err(SecretError::Unavailable)
     }
 }
@@ -220,6 +221,10 @@ impl Shelf for Seams {
 
     async fn clear(&self, dispatch: &DispatchId, _: Clearing) -> Result<(), Unavailable> {
         self.write(async || self.machine.state().workspaces.remove(dispatch)).await.map(|_| ())
+    }
+
+    async fn read(&self, _: &DispatchId, _: &str, _: u64, _: u64) -> Result<Option<Vec<u8>>, Unavailable> {
+        Ok(None)
     }
 
     async fn size(&self, _: &DispatchId) -> Result<u64, Unavailable> {

@@ -121,3 +121,9 @@ pub(super) fn wish_cancel(connection: &Connection, thread: &ThreadId, now: Times
     }
     Ok(live)
 }
+
+pub(super) fn wished(connection: &Connection) -> Result<Vec<ThreadId>, Fault> {
+    let mut wishes = prepare(connection, "SELECT thread FROM wishes ORDER BY thread")?;
+    let wishes = wishes.query_map([], |row| parsed(row, 0))?;
+    Ok(wishes.collect::<Result<_, _>>()?)
+}

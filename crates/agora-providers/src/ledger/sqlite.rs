@@ -140,6 +140,10 @@ impl Ledger for SqliteLedger {
         self.writer.write(move |connection| queue::wish_cancel(connection, &thread, clock.now())).await
     }
 
+    async fn wished(&self) -> Result<Vec<ThreadId>, LedgerError> {
+        self.reader.read(queue::wished).await
+    }
+
     async fn outgoing(&self, by: Timestamp, most: usize) -> Result<Vec<Outgoing>, LedgerError> {
         self.reader.read(move |connection| outbox::outgoing(connection, by, most)).await
     }

@@ -14,7 +14,7 @@ use agora_core::{ContentHash, DispatchId};
 use async_trait::async_trait;
 
 use super::remove::remove;
-use super::untrusted;
+use super::{size, untrusted};
 use crate::blob::LocalBlobs;
 use crate::blocking::blocking;
 use crate::dispatch_dir::{DISPATCHES, DispatchDir};
@@ -75,8 +75,11 @@ impl LocalShelf {
     }
 
     fn store_outcome(&self, dispatch: &DispatchId, line: &str) -> Result<Concluded, Unavailable> {
-        let path = self.dir(dispatch).outcome();
+        let dir = self.dir(dispatch);
+        let path = dir.outcome();
         self.home.prepare()?;
+        // A dispatch may end before it was staged.
+        self.home.make_dirs(&dir.out())?;
         loop {
             match self.home.put_new(&path, format!("{line}\n").as_bytes())? {
                 Named::Now => return Ok(Concluded::Ours),
@@ -95,6 +98,9 @@ impl LocalShelf {
         let remove = |path: &Path| remove(path).map_err(|error| self.home.unavailable("remove", path, error));
         match what {
             Clearing::Workspace => dir.passing().iter().try_for_each(|path| remove(path)),
+            Clearing::Snapshots => {
+                dir.passing().iter().chain(&dir.snapshots()).try_for_each(|path| remove(path))
+            }
             Clearing::Everything => remove(dir.root()),
         }
     }
@@ -159,6 +165,24 @@ impl Shelf for LocalShelf {
     async fn clear(&self, dispatch: &DispatchId, what: Clearing) -> Result<(), Unavailable> {
         let (this, dispatch) = (self.clone(), dispatch.clone());
         blocking(move || this.take_away(&dispatch, what)).await
+    }
+
+    async fn read(
+        &self,
+        dispatch: &DispatchId,
+        path: &str,
+        from: u64,
+        most: u64,
+    ) -> Result<Option<Vec<u8>>, Unavailable> {
+        let Location::File(path) = self.left(dispatch, path)?;
+        let this = self.clone();
+        blocking(move || this.read(&path, |path| untrusted::piece(path, from, most))).await
+    }
+
+    async fn size(&self, dispatch: &DispatchId) -> Result<u64, Unavailable> {
+        let dir = self.dir(dispatch);
+        let this = self.clone();
+        blocking(move || this.read(dir.root(), size::below)).await
     }
 
     async fn list(&self) -> Result<Vec<DispatchId>, Unavailable> {

@@ -2,6 +2,7 @@
 
 mod local;
 mod remove;
+mod size;
 pub(crate) mod untrusted;
 
 pub use local::LocalShelf;

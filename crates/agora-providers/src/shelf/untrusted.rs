@@ -1,7 +1,7 @@
 //! Reading what a worker left, which may be anything: a link to elsewhere, a pipe that nobody writes to, a file without end.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -89,6 +89,15 @@ fn same_length(bytes: &[u8]) -> String {
         text.extend(chunk.invalid().iter().map(|_| '?'));
         text
     })
+}
+
+/// Reads a piece of a file. `None`: there is none that can be read.
+pub(crate) fn piece(path: &Path, from: u64, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let Found::File(mut file) = open(path)? else { return Ok(None) };
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
 }
 
 /// Tells whether a whole line follows the first `from` bytes.

@@ -1,0 +1,198 @@
+//! A dispatch, as it is asked for, and as it is told afterwards.
+
+pub(crate) mod resolve;
+pub(crate) mod result;
+
+use std::collections::BTreeMap;
+
+use agora_core::bundle::{Budget, VariableName};
+use agora_core::job::Attendance;
+use agora_core::limits::{DISPATCH_SECONDS, RETENTION_DAYS};
+use agora_core::secret::SecretValue;
+use serde_json::{Map, Value};
+
+/// What is asked for: one run of one subagent. Nothing of it is checked before [`crate::Agora::dispatch`].
+///
+/// ```
+/// use agora_engine::Dispatch;
+/// use serde_json::json;
+///
+/// let dispatch = Dispatch::to("planner").input(json!({"task": "split the parser"})).label("nightly");
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing runs before it is handed to `Agora::dispatch`"]
+pub struct Dispatch {
+    pub(crate) subagent: String,
+    pub(crate) target: String,
+    /// `None`: the bundle `default`, if there is one.
+    pub(crate) env: Option<Vec<String>>,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) input: Value,
+    pub(crate) partial_state: Value,
+    pub(crate) model: Option<String>,
+    pub(crate) runtime: Option<String>,
+    pub(crate) secrets: BTreeMap<VariableName, SecretValue>,
+    pub(crate) timeout_seconds: u32,
+    pub(crate) budget: Option<Budget>,
+    pub(crate) retention_days: u32,
+    pub(crate) memory_bytes: Option<u64>,
+    pub(crate) processes: Option<u32>,
+    pub(crate) labels: Vec<String>,
+    pub(crate) priority: i32,
+    pub(crate) idempotency_key: Option<String>,
+    pub(crate) dispatch_id: Option<String>,
+    pub(crate) attendance: Attendance,
+}
+
+/// Which capabilities are laid over the workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Capabilities {
+    /// Those of the subagent.
+    #[default]
+    Assigned,
+    /// These instead.
+    Instead(Vec<String>),
+    /// Those of the subagent, then these.
+    Beside(Vec<String>),
+}
+
+impl Dispatch {
+    /// Starts a request: a subagent by its name, by `name@sha256:…`, or by `name@<RFC 3339 time>`.
+    pub fn to(subagent: impl Into<String>) -> Self {
+        Self {
+            subagent: subagent.into(),
+            target: "local".to_owned(),
+            env: None,
+            capabilities: Capabilities::Assigned,
+            input: Value::Object(Map::new()),
+            partial_state: Value::Null,
+            model: None,
+            runtime: None,
+            secrets: BTreeMap::new(),
+            timeout_seconds: DISPATCH_SECONDS,
+            budget: None,
+            retention_days: RETENTION_DAYS,
+            memory_bytes: None,
+            processes: None,
+            labels: Vec::new(),
+            priority: 0,
+            idempotency_key: None,
+            dispatch_id: None,
+            attendance: Attendance::Watched,
+        }
+    }
+
+    /// Names the place where it runs. Else `local`.
+    pub fn target(mut self, target: impl Into<String>) -> Self {
+        self.target = target.into();
+        self
+    }
+
+    /// Adds an env bundle; later ones win. The first takes the place of `default`.
+    pub fn env(mut self, env: impl Into<String>) -> Self {
+        self.env.get_or_insert_default().push(env.into());
+        self
+    }
+
+    /// Lays these capabilities over the workspace, instead of those of the subagent.
+    pub fn capabilities<T: Into<String>>(mut self, capabilities: impl IntoIterator<Item = T>) -> Self {
+        self.capabilities = Capabilities::Instead(capabilities.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Lays these capabilities over the workspace, after those of the subagent.
+    pub fn add_capabilities<T: Into<String>>(mut self, capabilities: impl IntoIterator<Item = T>) -> Self {
+        self.capabilities = Capabilities::Beside(capabilities.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Gives the input: a JSON object, up to 1 MiB.
+    pub fn input(mut self, input: impl Into<Value>) -> Self {
+        self.input = input.into();
+        self
+    }
+
+    /// Gives what was worked out before, as any JSON up to 1 MiB.
+    pub fn partial_state(mut self, state: impl Into<Value>) -> Self {
+        self.partial_state = state.into();
+        self
+    }
+
+    /// Uses another model than the subagent's.
+    pub fn model(mut self, model: impl Into<String>) -> Self {
+        self.model = Some(model.into());
+        self
+    }
+
+    /// Uses another runtime than the subagent's.
+    pub fn runtime(mut self, runtime: impl Into<String>) -> Self {
+        self.runtime = Some(runtime.into());
+        self
+    }
+
+    /// Gives a secret for this thread alone. It is encrypted at rest, and gone when the thread has ended.
+    pub fn secret(mut self, variable: VariableName, value: SecretValue) -> Self {
+        self.secrets.insert(variable, value);
+        self
+    }
+
+    /// Limits the agent's time: from 1 second to a day.
+    pub fn timeout_seconds(mut self, seconds: u32) -> Self {
+        self.timeout_seconds = seconds;
+        self
+    }
+
+    /// Limits what the whole thread may use up, instead of the subagent's budget.
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// Keeps what is left of the thread so many days after its end.
+    pub fn retention_days(mut self, days: u32) -> Self {
+        self.retention_days = days;
+        self
+    }
+
+    /// Limits the memory of the agent with all that it starts.
+    pub fn memory_bytes(mut self, bytes: u64) -> Self {
+        self.memory_bytes = Some(bytes);
+        self
+    }
+
+    /// Limits how many processes the agent has at once.
+    pub fn processes(mut self, most: u32) -> Self {
+        self.processes = Some(most);
+        self
+    }
+
+    /// Adds a label, by which the thread is found again.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.labels.push(label.into());
+        self
+    }
+
+    /// Lets it start before others that wait: higher ones first, 0 where nothing is said.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Names the request: the same request under the same key is one dispatch, however often it is asked for.
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.idempotency_key = Some(key.into());
+        self
+    }
+
+    /// Chooses the id.
+    pub fn dispatch_id(mut self, id: impl Into<String>) -> Self {
+        self.dispatch_id = Some(id.into());
+        self
+    }
+
+    /// Says that nobody watches: then it continues itself, once, when a provider's limit is over.
+    pub fn unwatched(mut self) -> Self {
+        self.attendance = Attendance::Detached;
+        self
+    }
+}

@@ -1,0 +1,251 @@
+//! From a request to a job: every name becomes a hash, once, and what can be wrong is found before anything is recorded.
+
+use agora_core::bundle::{BundleKind, EnvBundle, Runtime, Subagent};
+use agora_core::canonical;
+use agora_core::event::{Resolved, ResolvedBundle};
+use agora_core::job::{Job, JobEssentials};
+use agora_core::limits::{INPUT_BYTES, LONGEST_DISPATCH_SECONDS, LONGEST_RETENTION_DAYS, SETUP_SECONDS};
+use agora_core::provider::registry::Version;
+use agora_core::reference::BundleRef;
+use agora_core::template::{PromptData, Template};
+use agora_core::wire::manifest::{Limits, Verbatim};
+use agora_core::{ContentHash, DispatchId, Name, ThreadId};
+use serde_json::{Map, Value, json};
+
+use super::{Capabilities, Dispatch};
+use crate::agora::{Agora, Found};
+use crate::carry::accept::RequestKey;
+use crate::error::Error;
+use crate::world::World;
+
+/// What a worker takes to fetch, to lay out and to put away.
+const HANDLING_SECONDS: u32 = 600;
+const SETUP_SWITCH: &str = "AGORA_SETUP_TIMEOUT_SECONDS";
+/// A key is a name that a program makes, such as a UUID with a prefix.
+const LONGEST_KEY: usize = 256;
+
+/// A request that was checked.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    pub(crate) job: Job,
+    pub(crate) key: Option<RequestKey>,
+}
+
+impl Agora {
+    pub(crate) async fn resolve(&self, dispatch: &Dispatch, world: &World) -> Result<Checked, Error> {
+        let found: Found<Subagent> = self.get(&reference("subagent", &dispatch.subagent)?).await?;
+        let (subagent, subagent_at) = (&found.body, resolved(found.name.clone(), found.version));
+        let capabilities = self.resolve_capabilities(dispatch, subagent).await?;
+        let env = self.resolve_env(dispatch).await?;
+        let input = check_input(dispatch, subagent)?;
+        check_size("partialState", &dispatch.partial_state)?;
+        let target_name: Name = parsed("target", &dispatch.target)?;
+        let target = world.targets.get(&target_name).ok_or_else(|| Error::UnknownTarget {
+            name: target_name.clone(),
+            known: world.targets.keys().cloned().collect(),
+        })?;
+        let labels = dispatch.labels.iter().map(|label| parsed("label", label));
+        let dispatch_id = match &dispatch.dispatch_id {
+            Some(given) => parsed("dispatchId", given)?,
+            None => DispatchId::from_entropy(world.random()),
+        };
+        let thread_id = ThreadId::from_entropy(world.random());
+        let data = PromptData::new(&input, thread_id.as_str(), dispatch_id.as_str(), None);
+        data.prompt(subagent.prompt_template.as_ref()).map_err(Error::Render)?;
+        let limits = Limits {
+            timeout_seconds: within("timeoutSeconds", dispatch.timeout_seconds, LONGEST_DISPATCH_SECONDS)?,
+            memory_bytes: dispatch.memory_bytes.or(target.memory_bytes),
+            processes: dispatch.processes.or(target.processes),
+            budget: dispatch.budget.clone().or_else(|| subagent.budget.clone()),
+        };
+        let mut job = Job::new(JobEssentials {
+            namespace: self.catalogue().namespace().clone(),
+            dispatch_id,
+            thread_id,
+            runtime: runtime(dispatch, subagent)?,
+            resolved: Resolved {
+                subagent: subagent_at,
+                capabilities,
+                env: env.iter().map(|env| resolved(env.name.clone(), env.version)).collect(),
+            },
+            input,
+            limits,
+            target: target_name,
+            retention_days: within("retentionDays", dispatch.retention_days, LONGEST_RETENTION_DAYS)?,
+            overtime_seconds: overtime(subagent, &env),
+            salt: salt(world),
+        });
+        job.partial_state = Verbatim(dispatch.partial_state.clone());
+        job.model.clone_from(&dispatch.model);
+        job.labels = labels.collect::<Result<_, _>>()?;
+        job.priority = dispatch.priority;
+        job.attendance = dispatch.attendance;
+        job.secrets = dispatch
+            .secrets
+            .keys()
+            .map(|variable| (variable.clone(), staged_secret(&job.thread_id, variable.as_str())))
+            .collect();
+        Ok(Checked { key: request_key(dispatch)?, job })
+    }
+
+    async fn resolve_capabilities(
+        &self,
+        dispatch: &Dispatch,
+        subagent: &Subagent,
+    ) -> Result<Vec<ResolvedBundle>, Error> {
+        let named = |names: &[String]| -> Result<Vec<BundleRef>, Error> {
+            names.iter().map(|name| reference("capability", name)).collect()
+        };
+        let references = match &dispatch.capabilities {
+            Capabilities::Assigned => subagent.capabilities.clone(),
+            Capabilities::Instead(names) => named(names)?,
+            Capabilities::Beside(names) => [subagent.capabilities.clone(), named(names)?].concat(),
+        };
+        let mut bundles: Vec<ResolvedBundle> = Vec::new();
+        for reference in references {
+            let version = self.catalogue().resolve(BundleKind::Capability, &reference).await;
+            if bundles.iter().any(|bundle| bundle.name == reference.name) {
+                let why = format!(
+                    "`{}` is there twice; its place decides who wins, so it can have only one",
+                    reference.name
+                );
+                return Err(Error::Request { field: "capabilities", why });
+            }
+            bundles.push(resolved(reference.name, version.map_err(Error::Resolve)?));
+        }
+        Ok(bundles)
+    }
+
+    async fn resolve_env(&self, dispatch: &Dispatch) -> Result<Vec<Found<EnvBundle>>, Error> {
+        let Some(names) = &dispatch.env else {
+            return Ok(self.default_env().await?.into_iter().collect());
+        };
+        let mut found = Vec::new();
+        for name in names {
+            found.push(self.get(&reference("env", name)?).await?);
+        }
+        Ok(found)
+    }
+}
+
+/// Names the place of a secret that was given for one thread.
+pub(crate) fn staged_secret(thread: &ThreadId, variable: &str) -> String {
+    format!("local:thread/{thread}/{variable}")
+}
+
+fn resolved(name: Name, version: Version) -> ResolvedBundle {
+    ResolvedBundle { name, content_hash: version.content_hash, registered_at: version.registered_at }
+}
+
+fn parsed<T: std::str::FromStr<Err: std::error::Error>>(field: &'static str, text: &str) -> Result<T, Error> {
+    text.parse().map_err(|error: T::Err| Error::Request { field, why: crate::error::chain(&error) })
+}
+
+fn reference(field: &'static str, text: &str) -> Result<BundleRef, Error> {
+    parsed(field, text)
+}
+
+fn within(field: &'static str, value: u32, most: u32) -> Result<u32, Error> {
+    if (1..=most).contains(&value) {
+        Ok(value)
+    } else {
+        Err(Error::Request { field, why: format!("it is {value}, and must be from 1 to {most}") })
+    }
+}
+
+fn check_size(field: &'static str, value: &Value) -> Result<(), Error> {
+    let size = value.to_string().len();
+    if size <= INPUT_BYTES {
+        Ok(())
+    } else {
+        Err(Error::Request {
+            field,
+            why: format!("it has {size} bytes as JSON, the most is {INPUT_BYTES} (1 MiB)"),
+        })
+    }
+}
+
+/// Checks the input against what the subagent declares, or what its template asks for.
+fn check_input(dispatch: &Dispatch, subagent: &Subagent) -> Result<Map<String, Value>, Error> {
+    let Value::Object(input) = &dispatch.input else {
+        return Err(Error::Request { field: "input", why: "it is not a JSON object".to_owned() });
+    };
+    check_size("input", &dispatch.input)?;
+    let derived = || subagent.prompt_template.as_ref().map(Template::derived_inputs);
+    if let Some(schema) = subagent.inputs.clone().or_else(derived) {
+        let wrong = |why: String| Error::Request { field: "input", why };
+        let validator = jsonschema::validator_for(&Value::Object(schema))
+            .map_err(|error| wrong(format!("the subagent's `inputs` cannot be used: {error}")))?;
+        let mut errors = validator.iter_errors(&dispatch.input);
+        if let Some(first) = errors.next() {
+            let place = first.instance_path().to_string();
+            let place = if place.is_empty() { String::new() } else { format!("at `{place}`: ") };
+            let more = errors.count();
+            let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
+            return Err(wrong(format!("{place}{first}{more}")));
+        }
+    }
+    Ok(input.clone())
+}
+
+/// Returns the adapter's word.
+fn runtime(dispatch: &Dispatch, subagent: &Subagent) -> Result<String, Error> {
+    let Some(word) = &dispatch.runtime else { return Ok(subagent.runtime.as_str().to_owned()) };
+    let has_command = matches!(subagent.runtime, Runtime::Command(_));
+    match word.as_str() {
+        "command" if !has_command => {
+            let why = "the subagent has no `command` to run".to_owned();
+            Err(Error::Request { field: "runtime", why })
+        }
+        "claude-code" | "codex" | "command" => Ok(word.clone()),
+        name => parsed::<Name>("runtime", name).map(|name| name.to_string()),
+    }
+}
+
+fn overtime(subagent: &Subagent, env: &[Found<EnvBundle>]) -> u32 {
+    let switch = env.iter().rev().find_map(|env| {
+        env.body.values().iter().find(|(name, _)| name.as_str() == SETUP_SWITCH).map(|(_, value)| value)
+    });
+    let setup = switch.and_then(|text| text.trim().parse().ok()).unwrap_or(SETUP_SECONDS);
+    let verify = subagent.verify.as_ref().map_or(0, |verify| verify.timeout_seconds);
+    HANDLING_SECONDS.saturating_add(setup).saturating_add(verify)
+}
+
+fn salt(world: &World) -> String {
+    world.random::<16>().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Hashes the request as it was written, so that the same words under the same key are one dispatch.
+fn request_key(dispatch: &Dispatch) -> Result<Option<RequestKey>, Error> {
+    let Some(key) = &dispatch.idempotency_key else { return Ok(None) };
+    if key.trim().is_empty() || key.len() > LONGEST_KEY || key.chars().any(char::is_control) {
+        let why = format!("it has 1 to {LONGEST_KEY} bytes, and no control characters");
+        return Err(Error::Request { field: "idempotencyKey", why });
+    }
+    let (capabilities, kind) = match &dispatch.capabilities {
+        Capabilities::Assigned => (None, "assigned"),
+        Capabilities::Instead(names) => (Some(names), "instead"),
+        Capabilities::Beside(names) => (Some(names), "beside"),
+    };
+    let request = json!({
+        "subagent": dispatch.subagent,
+        "target": dispatch.target,
+        "env": dispatch.env,
+        "capabilities": {"kind": kind, "names": capabilities},
+        // As texts: canonical JSON has no numbers of every size.
+        "input": dispatch.input.to_string(),
+        "partialState": dispatch.partial_state.to_string(),
+        "model": dispatch.model,
+        "runtime": dispatch.runtime,
+        "secrets": dispatch.secrets.keys().map(ToString::to_string).collect::<Vec<_>>(),
+        "timeoutSeconds": dispatch.timeout_seconds,
+        "budget": dispatch.budget.as_ref().map(|budget| serde_json::to_string(budget).unwrap_or_default()),
+        "retentionDays": dispatch.retention_days,
+        "memoryBytes": dispatch.memory_bytes.map(|bytes| bytes.to_string()),
+        "processes": dispatch.processes,
+        "labels": dispatch.labels,
+        "priority": dispatch.priority,
+    });
+    let request: ContentHash = canonical::hash(&request).map_err(Error::Canonical)?;
+    Ok(Some(RequestKey { key: key.clone(), request }))
+}

@@ -1,0 +1,192 @@
+//! What is asked of [`Agora`] about dispatches.
+
+use agora_core::provider::ledger::{DispatchRow, Filter};
+use agora_core::provider::shelf::Shelf;
+use agora_core::{DispatchId, Name, ThreadId};
+
+use crate::agora::Agora;
+use crate::carry::accept::Accepted;
+use crate::carry::recover::Recovered;
+use crate::carry::sweep::{Sweep, Swept};
+use crate::carry::{CarryError, Engine};
+use crate::dispatch::Dispatch;
+use crate::dispatch::resolve::Checked;
+use crate::dispatch::result::{DispatchResult, Read};
+use crate::error::Error;
+use crate::handle::Thread;
+
+/// What of a worker's own words is in a result.
+const STDERR_BYTES: u64 = 256 * 1024;
+/// How many dispatches a prefix is compared with.
+const NEAR: usize = 200;
+
+impl Agora {
+    /// Accepts a dispatch and begins to carry it in this process. When this returns it is recorded, and not lost whatever happens.
+    ///
+    /// Needs a tokio runtime that lives as long as somebody waits.
+    pub async fn dispatch(&self, dispatch: Dispatch) -> Result<Thread, Error> {
+        let thread = self.accept(dispatch).await?;
+        thread.carry().await?;
+        Ok(thread)
+    }
+
+    /// Accepts a dispatch, and leaves it to others to carry.
+    pub async fn accept(&self, dispatch: Dispatch) -> Result<Thread, Error> {
+        let engine = self.engine()?;
+        let Checked { job, key } = self.resolve(&dispatch, engine.world()).await?;
+        for (variable, name) in &job.secrets {
+            if let (Some(value), Ok(agora_core::secret::SecretRef::Local(name))) =
+                (dispatch.secrets.get(variable), name.parse())
+            {
+                self.secrets().put(&name, value, None).await.map_err(Error::Secret)?;
+            }
+        }
+        let staged = job.clone();
+        let accepted = engine.accept(job, key).await;
+        if !accepted.as_ref().is_ok_and(|accepted| accepted.dispatch_id == staged.dispatch_id) {
+            // What was staged belongs to a dispatch that is none.
+            engine.world().vault.forget(&staged).await.map_err(Error::Secret)?;
+        }
+        let Accepted { dispatch_id, thread_id, .. } = accepted.map_err(Error::Accept)?;
+        Ok(Thread::new(self.clone(), engine, thread_id, dispatch_id))
+    }
+
+    /// Returns a thread, with its last dispatch.
+    pub async fn thread(&self, id: &ThreadId) -> Result<Thread, Error> {
+        let engine = self.engine()?;
+        let view = engine.view(id).await.map_err(Error::Carry)?;
+        match view.thread.dispatches().last() {
+            Some((last, _)) => Ok(Thread::new(self.clone(), engine, id.clone(), last.clone())),
+            None => Err(Error::UnknownId { text: id.to_string() }),
+        }
+    }
+
+    /// Finds a thread by whatever a person has of it: the id of a dispatch, of a thread or of a question, the beginning of one, a
+    /// label, or `@` for the last one.
+    pub async fn find(&self, text: &str) -> Result<Thread, Error> {
+        let unknown = || Error::UnknownId { text: text.to_owned() };
+        let any =
+            Filter { namespace: Some(self.catalogue().namespace().clone()), most: 1, ..Filter::default() };
+        if text == "@" {
+            let rows = self.dispatches(&any).await?;
+            return rows.into_iter().next().ok_or_else(unknown).and_then(|row| self.of_row(row));
+        }
+        // A question is its dispatch's, by the same digits.
+        let asked = text.strip_prefix("q_").map(|digits| format!("d_{digits}"));
+        let prefix = asked.unwrap_or_else(|| text.to_owned());
+        if prefix.starts_with("d_") || prefix.starts_with("t_") {
+            let rows = self.dispatches(&Filter { prefix: Some(prefix), most: NEAR, ..any.clone() }).await?;
+            return self.only_one(text, rows);
+        }
+        let Ok(label) = text.parse::<Name>() else { return Err(unknown()) };
+        let rows = self.dispatches(&Filter { label: Some(label), ..any }).await?;
+        rows.into_iter().next().ok_or_else(unknown).and_then(|row| self.of_row(row))
+    }
+
+    fn only_one(&self, text: &str, rows: Vec<DispatchRow>) -> Result<Thread, Error> {
+        let exact = rows.iter().position(|row| row.dispatch_id.as_str() == text);
+        let first = rows.get(exact.unwrap_or(0)).cloned();
+        let one = first.ok_or_else(|| Error::UnknownId { text: text.to_owned() })?;
+        let another = rows.iter().any(|row| row.thread_id != one.thread_id);
+        if another && exact.is_none() {
+            let mut matches: Vec<String> = rows.iter().map(|row| row.dispatch_id.to_string()).collect();
+            matches.truncate(5);
+            return Err(Error::AmbiguousId { text: text.to_owned(), matches });
+        }
+        self.of_row(one)
+    }
+
+    fn of_row(&self, row: DispatchRow) -> Result<Thread, Error> {
+        Ok(Thread::new(self.clone(), self.engine()?, row.thread_id, row.dispatch_id))
+    }
+
+    /// Returns dispatches, newest first.
+    pub async fn dispatches(&self, filter: &Filter) -> Result<Vec<DispatchRow>, Error> {
+        let listed = self.engine()?.world().ledger.list(filter).await;
+        listed.map_err(|error| Error::Carry(CarryError::Ledger(error)))
+    }
+
+    /// Returns how many come before a dispatch that waits.
+    pub async fn place(&self, dispatch: &DispatchId) -> Result<Option<u64>, Error> {
+        let place = self.engine()?.world().ledger.place(dispatch).await;
+        place.map_err(|error| Error::Carry(CarryError::Ledger(error)))
+    }
+
+    pub(crate) async fn describe_dispatch(
+        &self,
+        engine: &Engine,
+        id: &DispatchId,
+    ) -> Result<DispatchResult, Error> {
+        let view = engine.papers(id).await.map_err(Error::Carry)?;
+        let thread = engine.view(&view.job.thread_id).await.map_err(Error::Carry)?;
+        let report = view.report.as_ref().and_then(|text| engine.read_report(id, text));
+        let shelf = &engine.world().shelf;
+        let (stdout, stderr) = (said(&**shelf, id).await?, complained(&**shelf, id).await?);
+        let place = if view.claim.is_none() && view.state.is_live() { self.place(id).await? } else { None };
+        Ok(Read { view, thread, report, stdout, stderr, place }.into())
+    }
+
+    /// Does what every command does first: takes in what has ended, turns timers that are due, and names what nobody carries.
+    pub async fn recover(&self) -> Result<Recovered, Error> {
+        self.engine()?.recover().await.map_err(Error::Carry)
+    }
+
+    /// Carries threads until each of them rests, all at once. What somebody else carries is left to them.
+    pub async fn carry(&self, threads: Vec<ThreadId>) -> Result<(), Error> {
+        let engine = self.engine()?;
+        let mut carriers = tokio::task::JoinSet::new();
+        for thread in threads {
+            let lease = engine.world().leases.try_take(&thread).await;
+            let Some(lease) = lease.map_err(|error| Error::Carry(CarryError::Lease(error)))? else {
+                continue;
+            };
+            let engine = engine.clone();
+            carriers.spawn(async move { engine.carry(&thread, &*lease).await });
+        }
+        let mut failed = None;
+        while let Some(carried) = carriers.join_next().await {
+            match carried {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => failed = Some(error),
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            }
+        }
+        failed.map_or(Ok(()), |error| Err(Error::Carry(error)))
+    }
+
+    /// Takes away what nobody may want any more.
+    pub async fn sweep(&self, mode: Sweep) -> Result<Swept, Error> {
+        let most = self.settings().map(|settings| settings.store_max_bytes);
+        self.engine()?.sweep(mode, most).await.map_err(Error::Carry)
+    }
+
+    /// Reads of a file that a dispatch left, such as a log or a patch, from a place on. `None`: there is none.
+    pub async fn read_left(
+        &self,
+        dispatch: &DispatchId,
+        path: &str,
+        from: u64,
+        most: u64,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let read = self.engine()?.world().shelf.read(dispatch, path, from, most).await;
+        read.map_err(|error| Error::Carry(CarryError::Shelf(error)))
+    }
+}
+
+async fn said(shelf: &dyn Shelf, id: &DispatchId) -> Result<String, Error> {
+    let mut text = String::new();
+    loop {
+        let more = shelf.lines(id, text.len() as u64).await;
+        let more = more.map_err(|error| Error::Carry(CarryError::Shelf(error)))?;
+        if more.is_empty() {
+            return Ok(text);
+        }
+        text.push_str(&more);
+    }
+}
+
+async fn complained(shelf: &dyn Shelf, id: &DispatchId) -> Result<String, Error> {
+    let read = shelf.read(id, "worker.stderr", 0, STDERR_BYTES).await;
+    let bytes = read.map_err(|error| Error::Carry(CarryError::Shelf(error)))?.unwrap_or_default();
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,154 @@
+//! A thread in the caller's hands: wait for it, hear what happens to it, cancel it, go on with it.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use agora_core::entry::Entry;
+use agora_core::job::Attendance;
+use agora_core::provider::ledger::{ThreadView, Watch};
+use agora_core::{DispatchId, ThreadId};
+use tokio::task::JoinHandle;
+
+use crate::agora::Agora;
+use crate::carry::accept::Accepted;
+use crate::carry::{CarryError, Engine, live_dispatch};
+use crate::dispatch::result::DispatchResult;
+use crate::error::Error;
+
+/// How many entries are read at once.
+const PAGE: usize = 100;
+
+/// One piece of work. Dropping it ends nothing: what runs goes on, and the next process that looks takes it in.
+#[derive(Debug)]
+pub struct Thread {
+    pub(crate) agora: Agora,
+    pub(crate) engine: Engine,
+    id: ThreadId,
+    dispatch_id: DispatchId,
+    /// Whoever carries the thread in this process.
+    carrier: Mutex<Option<JoinHandle<Result<ThreadView, CarryError>>>>,
+}
+
+impl Thread {
+    pub(crate) fn new(agora: Agora, engine: Engine, id: ThreadId, dispatch_id: DispatchId) -> Self {
+        Self { agora, engine, id, dispatch_id, carrier: Mutex::default() }
+    }
+
+    pub fn id(&self) -> &ThreadId {
+        &self.id
+    }
+
+    /// Returns the dispatch that this is about: the one that was just accepted, or the thread's last.
+    pub fn dispatch_id(&self) -> &DispatchId {
+        &self.dispatch_id
+    }
+
+    /// Begins to carry the thread in this process, unless somebody does. Needs a tokio runtime.
+    pub(crate) async fn carry(&self) -> Result<(), Error> {
+        let lease = self.engine.world().leases.try_take(&self.id).await;
+        if let Some(lease) = lease.map_err(|error| Error::Carry(CarryError::Lease(error)))? {
+            let (engine, id) = (self.engine.clone(), self.id.clone());
+            let carrying = tokio::spawn(async move { engine.carry(&id, &*lease).await });
+            *self.carrier.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(carrying);
+        }
+        Ok(())
+    }
+
+    /// Returns when the dispatch has ended, whoever carries it: finished, failed, cancelled, or with a question.
+    pub async fn wait(&self) -> Result<DispatchResult, Error> {
+        let ours = self.carrier.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        if let Some(carrier) = ours {
+            match carrier.await {
+                Ok(carried) => drop(carried.map_err(Error::Carry)?),
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            }
+        }
+        let engine = &self.engine;
+        let ledger = &engine.world().ledger;
+        let mut watch = ledger.watch().map_err(|error| Error::Carry(CarryError::Ledger(error)))?;
+        loop {
+            let view = engine.view(&self.id).await.map_err(Error::Carry)?;
+            if live_dispatch(&view.thread) != Some(&self.dispatch_id) {
+                return self.agora.describe_dispatch(engine, &self.dispatch_id).await;
+            }
+            // Whoever carried it may be gone; the watch wakes us when that happens.
+            let lease = engine.world().leases.try_take(&self.id).await;
+            match lease.map_err(|error| Error::Carry(CarryError::Lease(error)))? {
+                Some(lease) => drop(engine.carry(&self.id, &*lease).await.map_err(Error::Carry)?),
+                None => watch.next().await.map_err(|error| Error::Carry(CarryError::Ledger(error)))?,
+            }
+        }
+    }
+
+    /// Returns what is known of the dispatch now.
+    pub async fn describe(&self) -> Result<DispatchResult, Error> {
+        self.agora.describe_dispatch(&self.engine, &self.dispatch_id).await
+    }
+
+    /// Returns the thread as it stands.
+    pub async fn view(&self) -> Result<ThreadView, Error> {
+        self.engine.view(&self.id).await.map_err(Error::Carry)
+    }
+
+    /// Listens to what happens to the thread, after the first `seen` entries.
+    pub fn events(&self, seen: u64) -> Result<Events, Error> {
+        Events::new(self.engine.clone(), self.id.clone(), seen)
+    }
+
+    /// Cancels whatever the thread does or waits for, and returns when nothing of it is left. One that has ended stays as it
+    /// ended; what is returned tells.
+    pub async fn cancel(&self) -> Result<ThreadView, Error> {
+        self.engine.cancel(&self.id).await.map_err(Error::Carry)
+    }
+
+    /// Goes on with a thread that came to an end, perhaps with a word more.
+    pub async fn go_on(&self, message: Option<String>, attendance: Attendance) -> Result<Self, Error> {
+        let accepted = self.engine.go_on(&self.id, message, attendance).await.map_err(Error::Accept)?;
+        let Accepted { dispatch_id, thread_id, .. } = accepted;
+        let next = Self::new(self.agora.clone(), self.engine.clone(), thread_id, dispatch_id);
+        if attendance == Attendance::Watched {
+            next.carry().await?;
+        }
+        Ok(next)
+    }
+}
+
+/// What happens to a thread, from an entry on.
+#[derive(Debug)]
+pub struct Events {
+    engine: Engine,
+    thread: ThreadId,
+    seen: u64,
+    read: VecDeque<Entry>,
+    watch: Box<dyn Watch>,
+}
+
+impl Events {
+    fn new(engine: Engine, thread: ThreadId, seen: u64) -> Result<Self, Error> {
+        // Before anything is read: what is recorded in between is heard.
+        let watch = engine.world().ledger.watch();
+        let watch = watch.map_err(|error| Error::Carry(CarryError::Ledger(error)))?;
+        Ok(Self { engine, thread, seen, read: VecDeque::new(), watch })
+    }
+
+    /// Returns the next entry, when there is one. `None`: the thread has ended, and nothing will follow unless somebody
+    /// continues it.
+    pub async fn next(&mut self) -> Result<Option<Entry>, Error> {
+        loop {
+            if let Some(entry) = self.read.pop_front() {
+                self.seen = entry.seq;
+                return Ok(Some(entry));
+            }
+            let ledger = &self.engine.world().ledger;
+            let failed = |error| Error::Carry(CarryError::Ledger(error));
+            self.read = ledger.read(&self.thread, self.seen, PAGE).await.map_err(failed)?.into();
+            if self.read.is_empty() {
+                let view = self.engine.view(&self.thread).await.map_err(Error::Carry)?;
+                if view.thread.has_ended() && view.seen <= self.seen {
+                    return Ok(None);
+                }
+                self.watch.next().await.map_err(failed)?;
+            }
+        }
+    }
+}
