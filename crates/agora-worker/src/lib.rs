@@ -1,6 +1,7 @@
 //! The half of agora that stands beside untrusted code.
 //!
 //! ```text
+//!  work           a worker as a process
 //!  run            the fourteen steps, on one screen
 //!  steps/         each step, from what the one before made
 //!  adapter/       what knows one runtime: claude-code, codex, command, external
@@ -45,8 +46,12 @@ mod switches;
 mod teller;
 #[cfg(target_os = "linux")]
 mod unnamed;
+#[cfg(target_os = "linux")]
+mod work;
 
 #[cfg(target_os = "linux")]
 pub use cancel::Cancel;
 #[cfg(target_os = "linux")]
 pub use run::{Outside, run};
+#[cfg(target_os = "linux")]
+pub use work::work;

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use agora_core::wire::report::Report;
 
 use crate::adapter;
 use crate::cancel::Cancel;
-use crate::child::Keeper;
+use crate::child::{GuardProgram, Keeper};
 use crate::desk::Desk;
 use crate::fault::Fault;
 use crate::place::Place;
@@ -25,11 +24,11 @@ use crate::steps::{assignment, capture, channel, environment, fetch, invoke, pre
 use crate::stopwatch::Stopwatch;
 use crate::teller::Teller;
 
-/// What a worker gets from outside. Read once, by `main`.
+/// What a worker gets from outside. Read once, by `work`.
 pub struct Outside {
     pub environment: Vec<(OsString, OsString)>,
-    /// This very program, which stands guard over what the worker starts.
-    pub program: PathBuf,
+    /// Stands guard over what the worker starts.
+    pub guard: GuardProgram,
     pub clock: Arc<dyn Clock>,
     pub cancel: Cancel,
 }
@@ -37,7 +36,7 @@ pub struct Outside {
 impl std::fmt::Debug for Outside {
     /// Without the environment: it may hold anything.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outside").field("program", &self.program).finish_non_exhaustive()
+        f.debug_struct("Outside").field("guard", &self.guard).finish_non_exhaustive()
     }
 }
 
@@ -119,7 +118,7 @@ fn open_desk(
     outside: Outside,
     stdout: impl Write + Send + 'static,
 ) -> Result<Desk, String> {
-    let Outside { program, clock, cancel, .. } = outside;
+    let Outside { guard, clock, cancel, .. } = outside;
     let secrets = bootstrap.secrets.values().filter_map(|supplied| match supplied {
         Supplied::Value(value) => Some(value),
         Supplied::Missing(_) | Supplied::Unreachable(_) => None,
@@ -131,7 +130,7 @@ fn open_desk(
     Ok(Desk {
         teller,
         report: Report::new(place.dispatch_id.clone(), clock.now()),
-        keeper: Keeper::new(program, place.dispatch_id.as_str()),
+        keeper: Keeper::new(guard, place.dispatch_id.as_str()),
         place,
         redactor,
         cancel,

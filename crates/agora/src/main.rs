@@ -18,6 +18,9 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
+    if let Some(code) = cli::worker::run(&arguments) {
+        return code;
+    }
     match std::panic::catch_unwind(|| cli::run(arguments)) {
         Ok(exit) => exit.into(),
         // The panic has said what happened; scripts see that it was our fault.

@@ -34,7 +34,7 @@ const SWEEP: Duration = Duration::from_secs(5);
 /// How long to wait for a death that is on its way before looking again.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Runs as a guard: the whole life of `agora-worker guard`, whose arguments these are.
+/// Runs as a guard: the whole life of `agora-worker guard` and of `agora worker guard`, whose further arguments these are.
 pub fn guard(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Some(task) = Task::parse(arguments) else { return ExitCode::from(USAGE) };
     let Ok(control) = adopt(task.control) else { return ExitCode::from(USAGE) };

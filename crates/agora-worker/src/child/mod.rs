@@ -47,7 +47,7 @@ pub use drain::Sink;
 pub use guard::guard;
 pub use hear::{Brief, HearError, Heard, hear};
 #[cfg(target_os = "linux")]
-pub use run::Keeper;
+pub use run::{GuardProgram, Keeper};
 #[cfg(target_os = "linux")]
 pub use spec::{Ended, GRACE, How, Input, Limits, SoftSignal, Spec, StartError, Why};
 #[cfg(target_os = "linux")]

@@ -1,5 +1,6 @@
 //! Starts children.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -26,22 +27,30 @@ const STARTING: Duration = Duration::from_secs(30);
 /// How much of a label goes into the name of a group: a name may have 255 bytes.
 const LONGEST_LABEL: usize = 64;
 
+/// The program that stands guard, as far as its own arguments: a task follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuardProgram {
+    pub program: PathBuf,
+    /// What makes it run [`guard`](super::guard()).
+    pub arguments: Vec<OsString>,
+}
+
 /// Starts children and keeps them.
 ///
 /// Only for a process that starts its children nowhere else: should a guard be killed, every child that is not known here is
 /// taken for what that guard left behind.
 #[derive(Debug)]
 pub struct Keeper {
-    guard: PathBuf,
+    guard: GuardProgram,
     label: String,
     places: OnceLock<Places>,
     started: AtomicU64,
 }
 
 impl Keeper {
-    /// `guard` is the executable whose `guard` command is [`guard`](super::guard()); for a worker, its own. The label is in the
-    /// name of every control group: with the dispatch's id, groups that outlive a machine's mishap can be told apart.
-    pub fn new(guard: PathBuf, label: &str) -> Self {
+    /// For a worker, `guard` is its own executable. The label is in the name of every control group: with the dispatch's id, groups
+    /// that outlive a machine's mishap can be told apart.
+    pub fn new(guard: GuardProgram, label: &str) -> Self {
         // For the day that a guard is killed. Every kernel that Rust supports can do it.
         let _ = set_child_subreaper(Some(getpid()));
         let safe = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
@@ -103,9 +112,9 @@ impl Keeper {
 
     #[expect(clippy::disallowed_methods, reason = "this module is the one place that starts a process")]
     fn command(&self, spec: &Spec, task: &Task) -> Command {
-        let mut command = Command::new(&self.guard);
+        let mut command = Command::new(&self.guard.program);
         command
-            .arg("guard")
+            .args(&self.guard.arguments)
             .args(task.to_arguments())
             .env_clear()
             .envs(spec.environment.iter().map(|(name, value)| (name, value)))

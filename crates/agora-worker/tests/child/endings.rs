@@ -7,7 +7,7 @@ use agora_worker::child::drain::Nowhere;
 use agora_worker::child::{How, Input, Keeper, Limits, SoftSignal, Spec, StartError, Why};
 
 use crate::scenes::{Scene, Starter};
-use crate::support::{LONG, assert_ended, keeper, run, shell, start_until_ready};
+use crate::support::{LONG, assert_ended, guarded_by, keeper, run, shell, start_until_ready};
 
 #[test]
 fn codes_and_signals_are_told_apart() {
@@ -75,7 +75,7 @@ fn what_is_not_there_is_named() {
         }
         other => panic!("{other:?}"),
     }
-    let lost = Keeper::new("/nowhere/guard".into(), "test");
+    let lost = Keeper::new(guarded_by("/nowhere/guard"), "test");
     let error = lost.start(shell("exit 0"), Box::new(Nowhere), Box::new(Nowhere)).unwrap_err();
     assert!(matches!(error, StartError::Guard { .. }), "{error:?}");
 }

@@ -12,7 +12,7 @@ use agora_worker::child::drain::Nowhere;
 use agora_worker::child::{How, Keeper, Limits, Spec};
 
 use crate::output::flood;
-use crate::support::{assert_ended, groups_of, keeper, run, shell, start_until_ready};
+use crate::support::{assert_ended, groups_of, guarded_by, keeper, run, shell, start_until_ready};
 
 const SCENE: &str = "AGORA_TEST_SCENE";
 const SCRIPT: &str = "AGORA_TEST_SCRIPT";
@@ -126,7 +126,7 @@ fn a_scene_for_other_tests() {
         Scene::WaitLimited => play_wait(Spec { limits: WIDE, ..shell(&script) }),
         Scene::Many => play_many(),
         Scene::NoGuard => {
-            let keeper = Keeper::new("/bin/true".into(), "test");
+            let keeper = Keeper::new(guarded_by("/bin/true"), "test");
             let error = keeper.start(shell(""), Box::new(Nowhere), Box::new(Nowhere)).unwrap_err();
             say(&error.to_string());
         }

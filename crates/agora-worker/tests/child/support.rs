@@ -7,7 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use agora_worker::child::drain::{Capped, Nowhere};
-use agora_worker::child::{Ended, GRACE, How, Input, Keeper, Limits, Running, SoftSignal, Spec};
+use agora_worker::child::{
+    Ended, GRACE, GuardProgram, How, Input, Keeper, Limits, Running, SoftSignal, Spec,
+};
 use agora_worker::sandbox::probe::Cgroup;
 
 /// What no test should come near to, however slow the machine.
@@ -19,7 +21,12 @@ pub(crate) fn keeper() -> Keeper {
 
 /// The name is in those of its groups.
 pub(crate) fn keeper_named(name: &str) -> Keeper {
-    Keeper::new(PathBuf::from(env!("CARGO_BIN_EXE_agora-worker")), name)
+    Keeper::new(guarded_by(env!("CARGO_BIN_EXE_agora-worker")), name)
+}
+
+/// Names a program whose `guard` command is a guard.
+pub(crate) fn guarded_by(program: &str) -> GuardProgram {
+    GuardProgram { program: program.into(), arguments: vec!["guard".into()] }
 }
 
 pub(crate) fn keeper_without_groups() -> Keeper {

@@ -10,6 +10,7 @@ mod explain;
 mod init;
 mod subagent;
 mod sync;
+pub(crate) mod worker;
 
 use std::ffi::OsString;
 

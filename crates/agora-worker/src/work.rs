@@ -1,0 +1,68 @@
+//! A worker as a process: what it takes from the machine before its first step.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use agora_core::time::{Clock, Timestamp};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::cancel::Cancel;
+use crate::child::GuardProgram;
+use crate::run::{Outside, run};
+
+/// Runs as a worker: the whole life of `agora-worker` and of `agora worker run`. The arguments are those that make this very
+/// executable run [`guard`](crate::child::guard()).
+pub fn work(guard: &[&str]) -> ExitCode {
+    match outside(guard) {
+        Ok(outside) => run(outside, io::stdin(), io::stdout(), &mut io::stderr()),
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "agora-worker: the machine does not let it start: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn outside(guard: &[&str]) -> io::Result<Outside> {
+    pass_life_on()?;
+    // So that a worker, which may run for hours, keeps no directory busy.
+    rustix::process::chdir("/")?;
+    let cancel = Cancel::default();
+    let asked = cancel.clone();
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    let hear = move || signals.forever().for_each(|_| asked.ask());
+    thread::Builder::new().name("signals".into()).spawn(hear)?;
+    let guard = GuardProgram {
+        program: std::env::current_exe()?,
+        arguments: guard.iter().map(OsString::from).collect(),
+    };
+    let environment = std::env::vars_os().collect();
+    Ok(Outside { environment, guard, clock: Arc::new(SystemClock), cancel })
+}
+
+/// Lets guards inherit the standard error that this worker was given, beside the pipe that is theirs.
+///
+/// Whoever started the worker may know by the lock on that file, or by the end of that pipe, whether it lives. Should it be
+/// killed, it is not over before its guards are done. They do not pass it on: a guard's program gets three streams.
+fn pass_life_on() -> io::Result<()> {
+    // Without close-on-exec, and for as long as this process lives.
+    let life = rustix::io::dup(io::stderr())?;
+    std::mem::forget(life);
+    Ok(())
+}
+
+/// The machine's time, for dating lines.
+#[derive(Debug)]
+struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that others take")]
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+}

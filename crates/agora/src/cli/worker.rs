@@ -1,0 +1,28 @@
+//! `agora worker run` and `agora worker guard`: what agora starts itself for. No person types them.
+//!
+//! They are found before anything is parsed or made. A guard is started for every program that a worker runs, its arguments
+//! are another program's, and it must have one thread.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// What makes this executable a worker.
+const RUN: [&str; 2] = ["worker", "run"];
+/// What makes it a guard, with a task behind it.
+const GUARD: [&str; 2] = ["worker", "guard"];
+
+/// Runs as a worker or as a guard when the arguments say so. They begin with the program's name.
+#[cfg(target_os = "linux")]
+pub(crate) fn run(arguments: &[OsString]) -> Option<ExitCode> {
+    let begins = |with: [&str; 2]| arguments.len() > 2 && arguments[1..3] == with;
+    if begins(GUARD) {
+        return Some(agora_worker::child::guard(arguments[3..].iter().cloned()));
+    }
+    (begins(RUN) && arguments.len() == 3).then(|| agora_worker::work(&GUARD))
+}
+
+/// Workers are for Linux.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn run(_arguments: &[OsString]) -> Option<ExitCode> {
+    None
+}
