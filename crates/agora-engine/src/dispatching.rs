@@ -141,7 +141,7 @@ impl Agora {
                 continue;
             };
             let engine = engine.clone();
-            carriers.spawn(async move { engine.carry(&thread, &*lease).await });
+            carriers.spawn(async move { engine.carry_on(&thread, &*lease).await });
         }
         let mut failed = None;
         while let Some(carried) = carriers.join_next().await {

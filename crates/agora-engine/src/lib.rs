@@ -48,6 +48,7 @@ mod world;
 pub use agora::{Agora, EnvOptions, Found, RegisteredEnv};
 pub use agora_core::bundle::BundleKind;
 pub use agora_core::name::{Name, Namespace};
+pub use agora_providers::SystemClock;
 pub use carry::accept::{AcceptError, Accepted, Novelty, RequestKey};
 pub use carry::recover::Recovered;
 pub use carry::sweep::{Sweep, Swept};

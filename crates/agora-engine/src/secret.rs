@@ -108,6 +108,22 @@ impl SecretSource {
         matches!(self, Self::Inline(_))
     }
 
+    /// Gets a value that is used now, and not stored under a name of its own.
+    pub fn value(
+        self,
+        variable: &str,
+        outside: &dyn Outside,
+        short: ShortSecrets,
+    ) -> Result<SecretValue, Error> {
+        match self.resolve(variable, Path::new(""), outside, short)? {
+            SecretInput::Value(value) => Ok(value),
+            SecretInput::Reference(_) => Err(Error::SecretSource {
+                variable: variable.to_owned(),
+                source: SecretSourceError::UnknownForm,
+            }),
+        }
+    }
+
     /// Gets the value. One line break at its end is not part of it: editors and `echo` add one.
     pub(crate) fn resolve(
         self,

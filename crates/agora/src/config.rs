@@ -1,9 +1,12 @@
-//! What is read from the environment, once, in one place.
+//! What is read from the environment and from `agora.toml`, once, in one place.
+
+mod toml;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use agora_engine::{Agora, Namespace};
+use agora_core::time::{Clock, Timestamp};
+use agora_engine::{Agora, Namespace, Settings, SystemClock};
 
 use crate::doctor::{CREDENTIAL_VARIABLES, Surroundings};
 use crate::failure::Failure;
@@ -37,6 +40,27 @@ impl Config {
         Agora::open(&self.home).in_namespace(self.namespace.clone())
     }
 
+    /// Opens agora with all that it takes to dispatch: this very program for workers, and the targets of `agora.toml`.
+    pub(crate) fn dispatching(&self) -> Result<Agora, Failure> {
+        let program = std::env::current_exe().map_err(|error| {
+            Failure::outside("no-program", "the machine does not say where this program is").because(error)
+        })?;
+        let mut settings = Settings::with_worker(program);
+        settings.environment = worker_environment();
+        let config_dir = variable_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let config_dir =
+            config_dir.or_else(|| variable_os("HOME").map(|home| PathBuf::from(home).join(".config")));
+        if let Some(dir) = config_dir {
+            toml::apply(&dir.join("agora").join("agora.toml"), &mut settings)?;
+        }
+        Ok(self.agora().with_settings(settings))
+    }
+
+    /// The time, for saying how long ago something was.
+    pub(crate) fn now(&self) -> Timestamp {
+        SystemClock.now()
+    }
+
     /// Gathers what `doctor` rests on. Of credentials only the names of what is set.
     pub(crate) fn surroundings(&self, stored_credentials: Vec<String>) -> Surroundings {
         let set = |name: &&str| variable_os(name).is_some();
@@ -51,6 +75,14 @@ impl Config {
             executable: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("agora")),
         }
     }
+}
+
+/// What workers get of this command's environment: where programs are, and how to speak. Nothing that says who one is.
+fn worker_environment() -> Vec<(OsString, OsString)> {
+    const NAMES: [&str; 5] = ["PATH", "USER", "LANG", "TERM", "TZ"];
+    let harmless =
+        |name: &OsString| name.to_str().is_some_and(|name| NAMES.contains(&name) || name.starts_with("LC_"));
+    std::env::vars_os().filter(|(name, _)| harmless(name)).collect()
 }
 
 /// Returns a variable that is set and not empty.

@@ -6,12 +6,17 @@
 //!  exit      the exit codes                              doctor/   what this machine can do
 //! ```
 
+mod aside;
 mod cli;
 mod config;
 mod doctor;
 mod exit;
 mod failure;
+mod interrupt;
 mod outside;
+mod progress;
+mod story;
+mod table;
 mod ui;
 
 use std::process::ExitCode;

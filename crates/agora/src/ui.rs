@@ -50,6 +50,26 @@ impl Ui {
         }
     }
 
+    /// Gives one line of a result that comes piece by piece: as JSON, or as text.
+    pub(crate) fn line<T: Serialize>(
+        &self,
+        json: impl FnOnce() -> T,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        self.result(json, text)
+    }
+
+    pub(crate) fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Says what went wrong with something that is itself the result. Not with `--json`, where it is in the document.
+    pub(crate) fn complain(&self, text: &str) {
+        if self.form == Form::Text {
+            say(format_args!("{ERROR}error:{ERROR:#} {text}\n"));
+        }
+    }
+
     /// Says something beside the result. Not with `--json`, whose reader is a program.
     pub(crate) fn note(&self, text: impl Display) {
         if self.form == Form::Text {

@@ -1,8 +1,9 @@
 //! What every command does first: take in what has ended, turn timers that are due, and see what nobody carries.
 
 use agora_core::ThreadId;
-use agora_core::job::Attendance;
+use agora_core::job::{Attendance, due_at};
 use agora_core::provider::compute::WorkerLife;
+use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{DispatchView, ThreadView};
 
 use super::accept::AcceptError;
@@ -45,6 +46,26 @@ impl Engine {
             }
         }
         Ok(found)
+    }
+
+    /// Carries a thread until it rests, and goes on with it when a provider's limit is over and nobody else decides.
+    pub async fn carry_on(&self, thread: &ThreadId, lease: &dyn Lease) -> Result<ThreadView, CarryError> {
+        loop {
+            let view = self.carry(thread, lease).await?;
+            let Some((last, _)) = view.thread.dispatches().last() else { return Ok(view) };
+            let Some(moment) = due_at(&view.thread, &self.papers(last).await?.job) else { return Ok(view) };
+            let mut watch = self.world().ledger.watch().map_err(CarryError::Ledger)?;
+            tokio::select! {
+                biased;
+                // Somebody may have ended it, or gone on with it, meanwhile.
+                heard = watch.next() => heard.map_err(CarryError::Ledger)?,
+                () = self.world().alarm.at(moment) => match self.go_on(thread, None, Attendance::Retried).await {
+                    Ok(_) | Err(AcceptError::NotNow { .. }) => {}
+                    Err(AcceptError::Carry(error)) => return Err(error),
+                    Err(AcceptError::KeyReused(_) | AcceptError::DispatchTaken(_)) => return Ok(view),
+                },
+            }
+        }
     }
 
     /// Tells whether a dispatch only has to be recorded: nobody would have to wait for anything.

@@ -36,7 +36,7 @@ impl Explain {
     }
 }
 
-fn read_input(argument: &str) -> Result<Map<String, Value>, Failure> {
+pub(super) fn read_input(argument: &str) -> Result<Map<String, Value>, Failure> {
     let text = match argument.strip_prefix('@') {
         None => argument.to_owned(),
         Some(file) => {

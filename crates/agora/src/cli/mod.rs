@@ -4,12 +4,15 @@ mod bundle;
 mod capability;
 mod completions;
 mod deploy;
+mod dispatch;
 mod doctor;
 mod env;
 mod explain;
+mod gc;
 mod init;
 mod subagent;
 mod sync;
+mod thread;
 pub(crate) mod worker;
 
 use std::ffi::OsString;
@@ -30,20 +33,25 @@ const HELP: &str = "\
 
 {usage-heading} {usage}
 
-Start here:
-  init         Make the place where agora keeps everything
-  doctor       See what this machine can do, and what is missing
+Run and look:
+  dispatch     Run a subagent: dispatch run, list, describe, logs, watch, cancel
+  ls           List what runs and ran
+  show         Show what became of a dispatch
+  logs         Print what an agent printed
+  cancel       Cancel a dispatch, or a thread that waits
+  continue     Go on with a thread that ended
 
 Define what runs (each also has list, get and versions):
   capability   Register files that are laid over an agent's workspace
   subagent     Register what agent runs, and assign capabilities to it
   env          Register variables, and references to secrets
-  deploy       Register everything that a file describes
-  sync         Register a project's .claude/agents and .claude/skills
-
-Look:
   explain      See what a subagent resolves to, and its prompts
-  completions  Write a shell's completion script
+
+Set up:
+  init         Make the place where agora keeps everything
+  doctor       See what this machine can do, and what is missing
+
+Also: deploy, sync, thread, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -71,15 +79,31 @@ struct Arguments {
 enum Command {
     Init(init::Init),
     Doctor(doctor::Doctor),
+    #[command(subcommand, visible_alias = "dispatches")]
+    Dispatch(dispatch::Dispatch),
+    Ls(dispatch::list::List),
+    Show(dispatch::show::Show),
+    Logs(dispatch::logs::Logs),
+    Cancel(dispatch::cancel::Cancel),
+    Continue(dispatch::go_on::Continue),
+    #[command(subcommand, visible_alias = "threads", hide = true)]
+    Thread(thread::Thread),
+    #[command(hide = true)]
+    Gc(gc::Gc),
+    #[command(hide = true)]
+    Carry(dispatch::carry::Carry),
     #[command(subcommand, visible_alias = "capabilities")]
     Capability(capability::Capability),
     #[command(subcommand, visible_alias = "subagents")]
     Subagent(subagent::Subagent),
     #[command(subcommand, visible_alias = "envs")]
     Env(env::Env),
+    #[command(hide = true)]
     Deploy(deploy::Deploy),
+    #[command(hide = true)]
     Sync(sync::Sync),
     Explain(explain::Explain),
+    #[command(hide = true)]
     Completions(completions::Completions),
     #[command(subcommand, hide = true)]
     Worker(Worker),
@@ -134,12 +158,21 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
         return probe().map(|()| Exit::Done);
     }
     let context = Context { ui, config: Config::new(arguments.namespace)? };
-    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(|error| {
+    let runtime = runtime(&arguments.command).map_err(|error| {
         Failure::outside("no-runtime", format!("the machine does not let agora start: {error}"))
     })?;
     runtime.block_on(async {
         let done = match arguments.command {
             Command::Doctor(command) => return command.run(&context).await,
+            Command::Dispatch(command) => return command.run(&context).await,
+            Command::Ls(command) => return command.run(&context).await,
+            Command::Show(command) => return command.run(&context).await,
+            Command::Logs(command) => return command.run(&context).await,
+            Command::Cancel(command) => return command.run(&context).await,
+            Command::Continue(command) => return command.run(&context).await,
+            Command::Thread(command) => return command.run(&context).await,
+            Command::Gc(command) => return command.run(&context).await,
+            Command::Carry(command) => return command.run(&context).await,
             Command::Init(command) => command.run(&context),
             Command::Capability(command) => command.run(&context).await,
             Command::Subagent(command) => command.run(&context).await,
@@ -152,6 +185,23 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
         };
         done.map(|()| Exit::Done)
     })
+}
+
+/// Makes the runtime: one thread, and a clock only for those who wait for something.
+fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    match command {
+        Command::Dispatch(_)
+        | Command::Ls(_)
+        | Command::Show(_)
+        | Command::Logs(_)
+        | Command::Cancel(_)
+        | Command::Continue(_)
+        | Command::Thread(_)
+        | Command::Gc(_)
+        | Command::Carry(_) => builder.enable_time().build(),
+        _ => builder.build(),
+    }
 }
 
 fn probe() -> Result<(), Failure> {
@@ -191,6 +241,8 @@ fn parse<T: std::str::FromStr<Err: std::error::Error>>(text: &str) -> Result<T, 
         None => error.to_string(),
     })
 }
+
+pub(crate) use dispatch::span;
 
 /// Counts things as a person would: `1 file`, `2 files`.
 fn counted(number: usize, thing: &str) -> String {

@@ -1,0 +1,27 @@
+//! Starts `agora carry` as a process of its own, which no terminal and no parent ends.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use agora_core::ThreadId;
+
+use crate::config::Config;
+
+#[expect(clippy::disallowed_methods, reason = "the command starts itself, to carry what nobody waits for")]
+pub(crate) fn carrier(config: &Config, threads: &[ThreadId]) -> io::Result<()> {
+    let child = Command::new(std::env::current_exe()?)
+        .args(["carry", "--namespace", config.namespace.as_str()])
+        .args(threads.iter().map(ThreadId::as_str))
+        .env("AGORA_HOME", &config.home)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // A group of its own: Ctrl-C in the terminal is not for it.
+        .process_group(0)
+        .spawn()?;
+    // It is not waited for: this process is about to end, and whoever inherits it waits for everybody.
+    drop(child);
+    Ok(())
+}

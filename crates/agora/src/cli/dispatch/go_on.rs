@@ -1,0 +1,44 @@
+//! `agora continue`: goes on with a thread that came to an end.
+
+use agora_core::job::Attendance;
+use clap::Args;
+
+use super::run::follow;
+use super::{find, open, start_carrier};
+use crate::cli::Context;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// Go on with a thread that ended, in the same conversation and workspace
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  agora continue @ 'also add a test'\n  agora continue t_7f3k --detach")]
+pub(in crate::cli) struct Continue {
+    /// A dispatch or thread id, the beginning of one, a label, or `@` for the last one
+    #[arg(value_name = "ID")]
+    id: String,
+    /// What to do now; without it the agent goes on where it stopped
+    #[arg(value_name = "MESSAGE")]
+    message: Option<String>,
+    /// Return as soon as it is accepted
+    #[arg(long)]
+    detach: bool,
+    /// End with code 0, not 4, when the agent asks something
+    #[arg(long)]
+    pause_ok: bool,
+}
+
+impl Continue {
+    pub(in crate::cli) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        let agora = open(context).await?;
+        let thread = find(&agora, &self.id).await?;
+        let attendance = if self.detach { Attendance::Detached } else { Attendance::Watched };
+        let next = thread.go_on(self.message, attendance).await?;
+        if self.detach {
+            start_carrier(context, std::slice::from_ref(next.id()))?;
+            let result = next.describe().await?;
+            context.ui.result(|| &result, || format!("{}\n", next.dispatch_id()))?;
+            return Ok(Exit::Done);
+        }
+        follow(context, &agora, &next, self.pause_ok).await
+    }
+}

@@ -1,0 +1,160 @@
+//! `agora.toml`, the user's: which places to run there are, and how much may be kept.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use agora_engine::{Name, Settings, TargetSettings};
+use serde::Deserialize;
+
+use crate::failure::Failure;
+
+/// What the file may say. A key that is misspelt is refused by its name.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    target: BTreeMap<String, Target>,
+    store: Store,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Target {
+    compute: Option<Compute>,
+    isolation: Option<Isolation>,
+    max_concurrent: Option<u32>,
+    memory: Option<String>,
+    pids: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Compute {
+    Process,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Isolation {
+    Auto,
+    Strict,
+    None,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Store {
+    max: Option<String>,
+}
+
+/// Lays what the file says over the defaults. A file that is not there says nothing.
+pub(super) fn apply(path: &Path, settings: &mut Settings) -> Result<(), Failure> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(unusable(path).because(error)),
+    };
+    let file: File =
+        toml::from_str(&text).map_err(|error| unusable(path).because(error.to_string().trim_end()))?;
+    for (name, target) in file.target {
+        let parsed: Name = name.parse().map_err(|error| unusable(path).because(error))?;
+        let known = settings.targets.remove(&parsed).unwrap_or_default();
+        let merged = merge(&name, target, known).map_err(|why| unusable(path).because(why))?;
+        settings.targets.insert(parsed, merged);
+    }
+    if let Some(max) = file.store.max {
+        let max = bytes(&max).ok_or_else(|| unusable(path).because(not_a_size("store.max", &max)))?;
+        settings.store_max_bytes = max;
+    }
+    Ok(())
+}
+
+fn unusable(path: &Path) -> Failure {
+    Failure::wrong("config-invalid", format!("`{}` cannot be used", path.display()))
+}
+
+fn merge(name: &str, target: Target, known: TargetSettings) -> Result<TargetSettings, String> {
+    if target.isolation == Some(Isolation::Strict) {
+        return Err(format!("`target.{name}.isolation` is `strict`, and this agora has no sandbox yet"));
+    }
+    let memory = target
+        .memory
+        .as_deref()
+        .map(|text| bytes(text).ok_or_else(|| not_a_size(&format!("target.{name}.memory"), text)));
+    if target.max_concurrent == Some(0) {
+        return Err(format!("`target.{name}.max_concurrent` is 0: nothing would ever start"));
+    }
+    Ok(TargetSettings {
+        max_concurrent: target.max_concurrent.unwrap_or(known.max_concurrent),
+        memory_bytes: memory.transpose()?.or(known.memory_bytes),
+        processes: target.pids.or(known.processes),
+    })
+}
+
+fn not_a_size(key: &str, text: &str) -> String {
+    format!("`{key}` is `{text}`, not a size such as `512MiB` or `4GiB`")
+}
+
+/// Reads a size: a whole number with `B`, `KiB`, `MiB`, `GiB` or `TiB`.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim() {
+        "" | "B" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        "TiB" => 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Settings, Vec<String>> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("agora.toml");
+        std::fs::write(&path, text).unwrap();
+        let mut settings = Settings::with_worker("/bin/agora");
+        apply(&path, &mut settings).map(|()| settings).map_err(|failure| failure.causes)
+    }
+
+    #[test]
+    fn what_is_said_is_laid_over_the_defaults() {
+        let settings = read(
+            "[target.local]\nmax_concurrent = 5\n[target.big]\nmemory = \"4GiB\"\n[store]\nmax = \"1GiB\"\n",
+        )
+        .unwrap();
+        let target = |name: &str| settings.targets[&name.parse::<Name>().unwrap()].clone();
+        assert_eq!(target("local").max_concurrent, 5);
+        assert_eq!((target("big").max_concurrent, target("big").memory_bytes), (2, Some(4 << 30)));
+        assert_eq!(settings.store_max_bytes, 1 << 30);
+    }
+
+    #[test]
+    fn what_cannot_be_honoured_is_refused() {
+        for wrong in [
+            "[target.local]\nisolation = \"strict\"",
+            "[target.local]\nmax_concurent = 1",
+            "[target.local]\nmax_concurrent = 0",
+            "[target.local]\nmemory = \"4 GB\"",
+            "[target.local]\ncompute = \"docker\"",
+            "[target.\"a b\"]",
+            "max = 1",
+            "[",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(
+            ["10", "1KiB", "2 MiB", "x", "1MB", "99999999TiB"].map(bytes),
+            [Some(10), Some(1024), Some(2 << 20), None, None, None]
+        );
+    }
+}
