@@ -14,6 +14,7 @@ use crate::child::drain::{Capped, LogFile, Redacting, Tee};
 use crate::child::{Ended, Keeper, Spec, StartError};
 use crate::fault::Fault;
 use crate::place::Place;
+use crate::progress::{Board, Progress, Step};
 use crate::redact::Redactor;
 use crate::steps::invoke::{millis, shell_code};
 use crate::stopwatch::Stopwatch;
@@ -70,6 +71,16 @@ impl Desk {
     /// Notes something that a person should know and nobody fails for.
     pub(crate) fn warn(&mut self, warning: String) {
         self.report.warnings.push(warning);
+    }
+
+    /// Returns where progress is shown.
+    pub(crate) fn board(&self) -> Board {
+        Board::new(self.place.out(), self.redactor.clone(), Arc::clone(&self.clock))
+    }
+
+    /// Shows that a step has begun that may take long.
+    pub(crate) fn show(&self, step: Step) {
+        self.board().show(step, &Progress::default());
     }
 
     /// Returns the log files of a program.

@@ -8,7 +8,7 @@
 //!  needs_input/   how an agent asks, and how what it wrote is read
 //!  child/         the one way to start another program
 //!  overlay  patch  snapshot  seal  outputs      what goes into a workspace, and what comes out
-//!  redact  teller  outcome  fault               what is said, and what is not
+//!  redact  teller  outcome  progress  fault     what is said, and what is not
 //!  sandbox        what this machine can put between an agent and everything else
 //! ```
 
@@ -32,6 +32,8 @@ mod outputs;
 pub mod overlay;
 pub mod patch;
 mod place;
+#[cfg(target_os = "linux")]
+mod progress;
 pub mod redact;
 mod redact_said;
 #[cfg(target_os = "linux")]

@@ -92,6 +92,36 @@ fn a_run_ends_with_text_usage_and_what_it_changed() {
 }
 
 #[test]
+fn whoever_watches_sees_what_it_does_while_it_does_it() {
+    let Some(claude) = claude() else { return };
+    let wait = "until [ -e go-on ]; do sleep 0.02; done; : sk-test-0123456789";
+    let model = Model::start(vec![Turn::shell(wait), Turn::text("All done.\nReally.")]);
+    let dispatch = dispatch(&claude, &model, json!({}));
+    let path = dispatch.dir().join("out/progress.json");
+    let progress = || -> Value {
+        let text = fs::read_to_string(&path).unwrap_or_else(|_| "null".to_owned());
+        serde_json::from_str(&text).expect("it is whole whenever it is read")
+    };
+    let child = dispatch.start();
+    while !progress()["action"].as_str().is_some_and(|action| action.starts_with("Bash")) {
+        std::thread::yield_now();
+    }
+    let seen = progress();
+    assert_eq!(seen["action"], "Bash: until [ -e go-on ]; do sleep 0.02; done; : <redacted:secret>");
+    assert_eq!((&seen["step"], &seen["turns"], &seen["costUsd"]), (&json!("agent"), &json!(1), &Value::Null));
+    assert!(seen["tokens"].as_u64().unwrap() >= 100, "{seen}");
+    fs::write(dispatch.work().join("go-on"), "").unwrap();
+    let ended = dispatch.wait(child);
+    ended.finished();
+    let last = progress();
+    assert_eq!(
+        (&last["action"], &last["turns"], &last["tokens"]),
+        (&json!("All done."), &json!(2), &json!(240))
+    );
+    assert!(last["costUsd"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
 fn a_question_in_the_file_pauses_and_the_answer_goes_on_in_the_same_conversation() {
     let Some(claude) = claude() else { return };
     let model = model(vec![

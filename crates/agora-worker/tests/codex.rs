@@ -45,6 +45,9 @@ fn a_question_pauses_and_the_answer_goes_on_in_the_same_conversation() {
     let first = dispatch(&codex, &url(&model), json!({})).file("AGENTS.md", "My own rules.\n").run();
     assert_eq!(first.asked().items()[0].options()[1].label, "postgres");
     assert_eq!(first.adapter_ran().unwrap().stdout, "I have asked.");
+    let progress: Value = serde_json::from_slice(&fs::read(first.out("progress.json")).unwrap()).unwrap();
+    assert_eq!((&progress["action"], &progress["turns"]), (&json!("I have asked."), &json!(1)));
+    assert!(progress["tokens"].as_u64().unwrap() >= 300, "{progress}");
     assert_eq!(first.file("key.txt").unwrap(), "key=\n", "what the agent runs does not see the key");
     let report = first.report();
     assert_eq!(

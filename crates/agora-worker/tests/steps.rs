@@ -7,7 +7,7 @@ use agora_core::reason::FailureCode;
 use agora_core::wire::bootstrap::Supplied;
 use agora_core::wire::line::Said;
 use agora_testkit::worker::Dispatch;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const WORKER: &str = env!("CARGO_BIN_EXE_agora-worker");
 
@@ -178,6 +178,21 @@ fn what_loses_is_said() {
         })
         .collect();
     assert_eq!(dropped, ["f: second over first"]);
+}
+
+/// The file of the last state is all that there is to see of a runtime that says nothing.
+#[test]
+fn progress_names_the_step() {
+    let step = |dispatch: Dispatch| -> Value {
+        let ended = dispatch.run();
+        serde_json::from_slice(&fs::read(ended.out("progress.json")).unwrap()).unwrap()
+    };
+    let progress = step(script("echo working"));
+    assert_eq!((&progress["step"], &progress["action"]), (&json!("agent"), &Value::Null));
+    let failing = script("true").capability("setup", &[("agora-setup.sh", "exit 1\n")]);
+    assert_eq!(step(failing)["step"], "setup");
+    let verified = json!({"runtime": "command", "command": ["true"], "verify": {"command": "true"}});
+    assert_eq!(step(Dispatch::of(WORKER, verified))["step"], "verify");
 }
 
 #[test]

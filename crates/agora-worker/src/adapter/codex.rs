@@ -1,5 +1,7 @@
 //! Codex: `codex exec --json`, the prompt on standard input, a home that agora owns.
 
+mod doing;
+
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +15,7 @@ use serde_json::Value;
 use super::{Credential, End, Invocation, Job, Listener, RuntimeExit, Verdict, check_size, words, write_aid};
 use crate::child::{Input, SoftSignal, Why};
 use crate::fault::{Fault, workspace};
+use crate::progress::Progress;
 
 pub(crate) const CREDENTIALS: &[Credential] = &[
     Credential { name: "api-key", variables: &["CODEX_API_KEY"] },
@@ -127,6 +130,7 @@ struct Listening {
     model: String,
     session: Option<String>,
     text: String,
+    action: Option<String>,
     turns: u64,
     total: Option<Usage>,
     completed: bool,
@@ -165,6 +169,7 @@ impl Listening {
             model: job.task.model().as_ref().map_or_else(|| "codex".to_owned(), model_name),
             session: session.map(|session| session.id.clone()),
             text: String::new(),
+            action: None,
             turns: 0,
             total: None,
             completed: false,
@@ -191,6 +196,9 @@ impl Listening {
 impl Listener for Listening {
     fn line(&mut self, line: &[u8]) -> Option<Why> {
         let line: Line = serde_json::from_slice(line).ok()?;
+        if let Some(action) = doing::action(&line.item) {
+            self.action = Some(action);
+        }
         match line.kind.as_str() {
             "thread.started" => self.session = line.thread_id,
             "turn.started" => (self.turns, self.completed, self.failure) = (self.turns + 1, false, None),
@@ -217,6 +225,11 @@ impl Listener for Listening {
             _ => {}
         }
         None
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        let used = self.total.as_ref().map(|total| total.clone().since(&self.before).tokens());
+        Some(Progress { action: self.action.clone(), turns: Some(self.turns), tokens: used, cost_usd: None })
     }
 
     fn conclude(self: Box<Self>, end: &End<'_>) -> RuntimeExit {
@@ -307,7 +320,7 @@ mod tests {
         fn no_line_panics(lines in proptest::collection::vec(
             "(\\{\"type\":\"(turn.started|turn.completed|turn.failed|thread.started|item.completed|error)\",(\"usage\":\\{\"input_tokens\":[0-9]{1,19}\\}|\"error\":[0-9n\"]{1,4}|\"item\":\\{\"type\":\"agent_message\",\"text\":\"x\"\\}|\"thread_id\":\"y\")\\}|.{0,60})", 0..8)) {
             let mut listening = Listening {
-                before: Usage::default(), model: "m".into(), session: None, text: String::new(), turns: 0, total: None,
+                before: Usage::default(), model: "m".into(), session: None, text: String::new(), action: None, turns: 0, total: None,
                 completed: false, failure: None, wants_structure: true, waits: 0,
             };
             for line in lines {

@@ -29,6 +29,7 @@ use crate::child::{Ended, How, Input, SoftSignal, Why};
 use crate::fault::{Fault, workspace};
 use crate::needs_input::{Unreadable, resume::Occasion};
 use crate::place::Place;
+use crate::progress::Progress;
 use crate::steps::fetch::Task;
 use external::External;
 
@@ -101,6 +102,11 @@ impl std::fmt::Debug for Invocation {
 pub(crate) trait Listener: Send {
     /// Hears a line of standard output, without its line break. May ask for the end of the run.
     fn line(&mut self, line: &[u8]) -> Option<Why>;
+
+    /// Says how far the agent is, for a runtime that tells while it runs.
+    fn progress(&self) -> Option<Progress> {
+        None
+    }
 
     /// Says what the runtime reported, once it has ended.
     fn conclude(self: Box<Self>, end: &End<'_>) -> RuntimeExit;

@@ -17,6 +17,7 @@ use crate::desk::Desk;
 use crate::hashing::Hashing;
 use crate::outputs;
 use crate::patch::{Baseline, PatchSummary};
+use crate::progress::Step;
 use crate::seal::Content;
 use crate::snapshot;
 
@@ -125,6 +126,7 @@ fn verify(invoked: &Invoked, desk: &mut Desk) {
         soft: SoftSignal::Terminate,
         grace: GRACE,
     };
+    desk.show(Step::Verify);
     let ran = match desk.run_briefly(spec, "verify") {
         Ok(ran) => ran,
         Err(error) => return desk.warn(format!("the verify command was not started: {}", chain(&error))),

@@ -14,6 +14,7 @@ use crate::child::drain::{Capped, Lines, Redacting, Tee};
 use crate::child::{Ended, GRACE, How, Limits, Sink, Spec, Stopper};
 use crate::desk::Desk;
 use crate::fault::{Fault, workspace};
+use crate::progress::{Follower, Progress, Step};
 use crate::steps::fetch::Task;
 
 /// The agent has ended, and nothing that it started is left.
@@ -97,7 +98,10 @@ fn supervise(
     channel: Option<&mut Channel>,
     desk: &mut Desk,
 ) -> Result<(Ended, RuntimeExit), Fault> {
+    let begun = listener.progress();
     let hearing = Arc::new(Mutex::new(Hearing { listener: Some(listener), stopper: None }));
+    let follower = show(begun, &hearing, desk);
+    let bell = follower.as_ref().map(Follower::bell);
     let stdout = Arc::new(Mutex::new(Capped::new(LINE_STDOUT_BYTES)));
     let stderr = Arc::new(Mutex::new(Capped::new(LINE_STDERR_BYTES)));
     let logs = desk.logs("agent");
@@ -107,6 +111,10 @@ fn supervise(
         let wish = hearing.listener.as_mut().and_then(|listener| listener.line(line));
         if let (Some(why), Some(stopper)) = (wish, &hearing.stopper) {
             stopper.stop(why);
+        }
+        drop(hearing);
+        if let Some(bell) = &bell {
+            bell.ring();
         }
     });
     let hidden = Tee(vec![Box::new(logs.stdout), Box::new(Arc::clone(&stdout))]);
@@ -121,6 +129,7 @@ fn supervise(
     }
     let ended = running.wait();
     desk.cancel.unwatch();
+    drop(follower);
     let text = |capped: &Mutex<Capped>| capped.lock().unwrap_or_else(PoisonError::into_inner).text();
     let (stdout, stderr) = (text(&stdout), text(&stderr));
     let end = End { ended: &ended, stdout: &stdout, stderr: &stderr };
@@ -135,6 +144,20 @@ fn supervise(
         stderr,
     }))?;
     Ok((ended, exit))
+}
+
+/// Shows that the agent has begun, and goes on showing how far it is when its runtime tells.
+fn show(begun: Option<Progress>, hearing: &Arc<Mutex<Hearing>>, desk: &Desk) -> Option<Follower> {
+    let board = desk.board();
+    board.show(Step::Agent, &begun.clone().unwrap_or_default());
+    begun?;
+    let asked = Arc::clone(hearing);
+    let ask = move || {
+        let hearing = asked.lock().unwrap_or_else(PoisonError::into_inner);
+        hearing.listener.as_ref().and_then(|listener| listener.progress())
+    };
+    // Without a thread for it nobody watches, and the agent works all the same.
+    board.follow(ask).ok()
 }
 
 /// Says an end as shells do.

@@ -11,6 +11,7 @@ use super::environment::Equipped;
 use crate::child::{How, Input, Limits, SoftSignal, Spec, Why};
 use crate::desk::Desk;
 use crate::fault::Fault;
+use crate::progress::Step;
 
 const SCRIPT: &str = "agora-setup.sh";
 
@@ -40,6 +41,7 @@ pub(crate) fn run(equipped: Equipped, desk: &mut Desk) -> Result<SetUp, Fault> {
         soft: SoftSignal::Terminate,
         grace: crate::child::GRACE,
     };
+    desk.show(Step::Setup);
     let ran = desk
         .run_briefly(spec, "setup")
         .map_err(|error| Fault::Setup(format!("could not be started: {error}")))?;

@@ -8,10 +8,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::{End, Job, Listener, RuntimeExit, Verdict};
+use super::doing::Doing;
 use super::envelope::Envelope;
 use super::{ask, permission};
 use crate::child::{How, Why};
 use crate::needs_input::Unreadable;
+use crate::progress::Progress;
 use crate::switches::Permission;
 
 /// Who listens.
@@ -27,6 +29,7 @@ pub(super) struct Listening {
     version: Option<String>,
     tokens: u64,
     last_text: String,
+    doing: Doing,
     resets_at: Option<Timestamp>,
     envelope: Option<Envelope>,
 }
@@ -61,12 +64,14 @@ impl Listening {
             version: None,
             tokens: 0,
             last_text: String::new(),
+            doing: Doing::default(),
             resets_at: None,
             envelope: None,
         }
     }
 
     fn assistant(&mut self, message: &Value) {
+        self.doing.hear(message);
         for block in message["content"].as_array().into_iter().flatten() {
             if let Some(text) = block["text"].as_str() {
                 text.clone_into(&mut self.last_text);
@@ -148,6 +153,20 @@ impl Listener for Listening {
             }
             _ => None,
         }
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        let progress = self.doing.progress();
+        // At the end it says itself what it has used.
+        Some(match &self.envelope {
+            Some(envelope) => Progress {
+                turns: Some(envelope.num_turns),
+                tokens: Some(envelope.total().since(&self.before).tokens()),
+                cost_usd: envelope.total().since(&self.before).cost_usd,
+                ..progress
+            },
+            None => progress,
+        })
     }
 
     fn conclude(self: Box<Self>, end: &End<'_>) -> RuntimeExit {

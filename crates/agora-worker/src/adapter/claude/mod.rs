@@ -5,6 +5,7 @@
 //! that very call.
 
 mod ask;
+mod doing;
 mod envelope;
 mod hooks;
 mod listen;
