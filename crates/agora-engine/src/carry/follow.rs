@@ -10,15 +10,22 @@ use agora_core::reason::{Failure, FailureCode};
 use agora_core::state::DispatchState;
 use agora_core::wire::line::{Line, Said};
 
-use super::{CarryError, Engine, no_target};
+use super::{CarryError, Engine, Tries, no_target};
 use crate::world::Target;
 
 /// What a worker gets to end an agent (10 s), and to put its work away, before it is killed.
 const GRACE: Duration = Duration::from_secs(120);
+/// How much of a worker's complaint is read.
+const WORDS: u64 = 4096;
 
 impl Engine {
     /// Looks at what is there of a dispatch that was claimed, and does the next thing.
-    pub(super) async fn attend(&self, view: &ThreadView, dispatch: &DispatchView) -> Result<(), CarryError> {
+    pub(super) async fn attend(
+        &self,
+        view: &ThreadView,
+        dispatch: &DispatchView,
+        tries: &mut Tries,
+    ) -> Result<(), CarryError> {
         let job = &dispatch.job;
         if let Some(text) = self.stored(dispatch).await? {
             return self.take_in(view, dispatch, &text).await;
@@ -27,7 +34,7 @@ impl Engine {
             return self.fail(view, dispatch, no_target(&job.target)).await;
         };
         match target.compute.look(&job.dispatch_id).await.map_err(CarryError::Compute)? {
-            WorkerLife::Never => self.start_again(view, dispatch, target).await,
+            WorkerLife::Never => self.start_again(view, dispatch, target, tries).await,
             WorkerLife::Running => self.follow(view, dispatch, target).await,
             life @ (WorkerLife::Ended | WorkerLife::OutOfMemory) => {
                 // It may have been stored between the two looks.
@@ -50,13 +57,30 @@ impl Engine {
         view: &ThreadView,
         dispatch: &DispatchView,
         target: &Target,
+        tries: &mut Tries,
     ) -> Result<(), CarryError> {
         let (job, Some(seen)) = (&dispatch.job, &dispatch.claim) else { return Ok(()) };
         if view.cancel_wished_at.is_some() {
             return self.end_cancelled(view, dispatch).await;
         }
+        if *tries == Tries::Used {
+            return self.fail(view, dispatch, self.refused(dispatch).await?).await;
+        }
         let ours = self.world.ledger.reclaim(&job.dispatch_id, seen, self.world.mark()).await;
-        if ours.map_err(CarryError::Ledger)? { self.launch(view, dispatch, target).await } else { Ok(()) }
+        if ours.map_err(CarryError::Ledger)? {
+            self.launch(view, dispatch, target, tries).await
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Says why a worker ended before it began, in its own words.
+    async fn refused(&self, dispatch: &DispatchView) -> Result<Failure, CarryError> {
+        let read = self.world.shelf.read(&dispatch.job.dispatch_id, "worker.stderr", 0, WORDS).await;
+        let words = read.map_err(CarryError::Shelf)?.unwrap_or_default();
+        let words = String::from_utf8_lossy(&words);
+        let last = words.lines().last().unwrap_or("it said nothing");
+        Ok(Failure::new(FailureCode::WorkerNotStarted, format!("its worker ended before it began: {last}")))
     }
 
     /// Follows a worker that runs: to its end, to a cancel, or to the moment when it should long have ended.

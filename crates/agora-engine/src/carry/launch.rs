@@ -19,7 +19,7 @@ use agora_core::wire::manifest::{BundleAt, DispatchManifest, Essentials, Prior, 
 use agora_core::wire::report::{Report, Usage};
 use agora_core::{ContentHash, DispatchId};
 
-use super::{CarryError, Engine};
+use super::{CarryError, Engine, Tries};
 use crate::error::chain;
 use crate::world::Target;
 
@@ -35,7 +35,9 @@ impl Engine {
         view: &ThreadView,
         dispatch: &DispatchView,
         target: &Target,
+        tries: &mut Tries,
     ) -> Result<(), CarryError> {
+        *tries = Tries::Used;
         let job = &dispatch.job;
         let manifest = self.manifest(view, job).await?;
         let at = self.world.shelf.stage(&manifest).await.map_err(CarryError::Shelf)?;

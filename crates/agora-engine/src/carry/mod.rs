@@ -68,14 +68,15 @@ impl Engine {
 
     /// Moves a thread on until it rests. Whoever has its lease may call it.
     pub async fn carry(&self, thread: &ThreadId, _lease: &dyn Lease) -> Result<ThreadView, CarryError> {
+        let mut tries = Tries::Left;
         loop {
             let view = self.view(thread).await?;
             let Some(live) = live_dispatch(&view.thread) else { return Ok(view) };
             let dispatch = self.papers(live).await?;
             if dispatch.claim.is_none() {
-                self.wait_for_room(&view, &dispatch).await?;
+                self.wait_for_room(&view, &dispatch, &mut tries).await?;
             } else {
-                self.attend(&view, &dispatch).await?;
+                self.attend(&view, &dispatch, &mut tries).await?;
             }
         }
     }
@@ -106,7 +107,12 @@ impl Engine {
     }
 
     /// Waits until the dispatch may start, or need not any more. Cancel and time limit hold while it waits.
-    async fn wait_for_room(&self, view: &ThreadView, dispatch: &DispatchView) -> Result<(), CarryError> {
+    async fn wait_for_room(
+        &self,
+        view: &ThreadView,
+        dispatch: &DispatchView,
+        tries: &mut Tries,
+    ) -> Result<(), CarryError> {
         let job = &dispatch.job;
         if view.cancel_wished_at.is_some() {
             return self.end_cancelled(view, dispatch).await;
@@ -123,7 +129,7 @@ impl Engine {
         };
         let claim = self.world.ledger.claim(&job.dispatch_id, self.world.mark(), target.max_concurrent);
         match claim.await.map_err(CarryError::Ledger)? {
-            Claim::Granted => self.launch(view, dispatch, target).await,
+            Claim::Granted => self.launch(view, dispatch, target, tries).await,
             Claim::Waits { .. } => queue::wait(self, target, job, deadline).await,
             Claim::Earlier(_) | Claim::Over => Ok(()),
         }
@@ -132,6 +138,14 @@ impl Engine {
     pub(crate) fn target(&self, name: &Name) -> Option<&Target> {
         self.world.targets.get(name)
     }
+}
+
+/// Whether a carrier has started a worker for the thread's dispatch. One that never came to run is not started again by the same:
+/// what kept it would keep it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tries {
+    Left,
+    Used,
 }
 
 /// Finds out who carries a thread.
