@@ -27,12 +27,10 @@ pub(super) fn version(connection: &Connection) -> Result<usize, Fault> {
 pub(super) fn bring_up(connection: &Connection) -> Result<(), Fault> {
     let version = version(connection)?;
     // Each connection has its own, and a ledger that forgets after a power cut is none.
-    connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;")?;
+    connection
+        .execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journal_mode = WAL;")?;
     if version == CURRENT {
         return Ok(());
-    }
-    if version == 0 {
-        connection.execute_batch("PRAGMA journal_mode = WAL")?;
     }
     let steps = STEPS[version..].concat();
     let steps = format!("BEGIN IMMEDIATE;\n{steps}PRAGMA user_version = {CURRENT};\nCOMMIT;");

@@ -20,8 +20,8 @@ const DAY: Duration = Duration::from_secs(86_400);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Book {
     threads: BTreeMap<ThreadId, Recorded>,
-    /// The order of all entries: whose, and which.
-    order: Vec<(ThreadId, u64)>,
+    /// The order of all entries: whose, and which. `None`: it is forgotten, and its place stays empty.
+    order: Vec<Option<(ThreadId, u64)>>,
     dispatches: HashMap<DispatchId, Filed>,
     accepted: Vec<DispatchId>,
     keys: HashMap<(Namespace, String), (DispatchId, ContentHash)>,
@@ -72,7 +72,7 @@ impl Book {
         self.check_papers(&namespace, &thread_id, &new, &papers)?;
         let ends = events(&new).any(|(event, _)| event.is_terminal());
         let wished = before.and_then(|recorded| recorded.cancel_wished_at).filter(|_| !ends);
-        self.order.extend(new.iter().map(|entry| (thread_id.clone(), entry.seq)));
+        self.order.extend(new.iter().map(|entry| Some((thread_id.clone(), entry.seq))));
         self.threads.insert(thread_id.clone(), Recorded { thread, entries, cancel_wished_at: wished });
         self.file(&namespace, &thread_id, papers, now);
         Ok(new)
@@ -142,7 +142,8 @@ impl Book {
 
     pub(super) fn read_all(&self, namespace: &Namespace, after: u64, most: usize) -> Vec<(u64, Entry)> {
         let numbered = (1_u64..).zip(&self.order).skip(usize::try_from(after).unwrap_or(usize::MAX));
-        let entries = numbered.filter_map(|(place, (thread, seq))| {
+        let entries = numbered.filter_map(|(place, entry)| {
+            let (thread, seq) = entry.as_ref()?;
             let seq = usize::try_from(*seq).ok()?;
             let entry = self.threads.get(thread)?.entries.get(seq - 1)?;
             (entry.namespace == *namespace).then(|| (place, entry.clone()))
@@ -371,6 +372,9 @@ impl Book {
         };
         let gone: Vec<DispatchId> = recorded.thread.dispatches().iter().map(|(id, _)| id.clone()).collect();
         self.threads.remove(thread);
+        let theirs =
+            |entry: &&mut Option<(ThreadId, u64)>| entry.as_ref().is_some_and(|(whose, _)| whose == thread);
+        self.order.iter_mut().filter(theirs).for_each(|entry| *entry = None);
         self.accepted.retain(|id| !gone.contains(id));
         self.dispatches.retain(|id, _| !gone.contains(id));
         self.keys.retain(|_, (id, _)| !gone.contains(id));
