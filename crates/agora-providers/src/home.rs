@@ -8,6 +8,7 @@
 //!  registry/<namespace>/<kind>/heads/N      the latest of them
 //!  registry/<namespace>/<kind>/catalogue    a copy of all heads, for listing
 //!  secrets/…age   keys/…                    values, and the key that opens them
+//!  ledger.sqlite   ledger.lock   bell       what happened; whose turn it is to write; who listens
 //!  dispatches/<id>/in                       what a dispatch's worker is given, and which process that worker is
 //!  dispatches/<id>/out                      what the worker says and leaves; its life is a lock in there
 //!  dispatches/<id>/work                     the agent's workspace

@@ -4,9 +4,10 @@
 //!  home      the directory's layout, and who may use it
 //!  disk      the few operations that change it, each atomic or synced: what a test makes fail one by one
 //!  blob      bytes by their hash          registry  versions by their name
-//!  secret    values, encrypted at rest    clock     the time
+//!  secret    values, encrypted at rest    ledger    what happened, in order
 //!  shelf     a directory a dispatch       lease     who carries a thread
-//!  compute   workers as processes         alarm     waking at a moment
+//!  compute   workers as processes         notice    hears that files change
+//!  clock     the time                     alarm     waking at a moment
 //! ```
 //!
 //! Nothing here is trusted by the rest of agora: hashes are checked by `agora_core::blobs`, rules are kept by

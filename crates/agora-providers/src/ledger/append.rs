@@ -2,7 +2,6 @@
 
 use agora_core::Timestamp;
 use agora_core::entry::{Entry, Happening};
-use agora_core::event::Event;
 use agora_core::provider::ledger::{Append, LedgerError};
 use agora_core::state::Thread;
 use rusqlite::{Connection, params};
@@ -75,9 +74,4 @@ fn ends_a_dispatch(what: &Happening) -> bool {
         Happening::Event(event) => event.is_terminal(),
         Happening::Record(_) => false,
     }
-}
-
-/// Returns whether this accepts that dispatch.
-pub(super) fn accepts(what: &Happening, dispatch: &agora_core::DispatchId) -> bool {
-    matches!(what, Happening::Event(Event::Accepted { dispatch_id, .. }) if dispatch_id == dispatch)
 }

@@ -12,7 +12,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agora_core::provider::Unavailable;
 use agora_core::provider::ledger::LedgerError;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -98,8 +97,7 @@ impl Files {
 
     /// Says that there is nobody who could write.
     pub(super) fn nobody_writes(&self, why: io::Error) -> LedgerError {
-        let unavailable: Unavailable = self.home.unavailable("write", &self.ledger, why);
-        LedgerError::Unavailable(unavailable)
+        self.unavailable("write", &self.ledger, why)
     }
 
     fn open_file(&self, path: &Path) -> Result<File, LedgerError> {

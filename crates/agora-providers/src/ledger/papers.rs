@@ -1,12 +1,13 @@
 //! What stands beside the entries.
 
+use agora_core::entry::Happening;
+use agora_core::event::Event;
 use agora_core::job::Job;
 use agora_core::provider::ledger::{Append, ClaimMark, LedgerError, Paper};
 use agora_core::state::Illegal;
 use agora_core::{DispatchId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::append::accepts;
 use super::fault::Fault;
 use super::row::{malformed, moment_if, parsed, prepare};
 
@@ -41,6 +42,11 @@ pub(super) fn check(connection: &Connection, append: &Append) -> Result<(), Faul
         }
     }
     Ok(())
+}
+
+/// Tells whether this accepts that dispatch.
+fn accepts(what: &Happening, dispatch: &DispatchId) -> bool {
+    matches!(what, Happening::Event(Event::Accepted { dispatch_id, .. }) if dispatch_id == dispatch)
 }
 
 pub(super) fn file(connection: &Connection, append: &Append, now: Timestamp) -> Result<(), Fault> {
