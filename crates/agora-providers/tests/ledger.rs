@@ -22,6 +22,7 @@ use agora_testkit::{contract, part};
 use proptest::prelude::*;
 use rusqlite::Connection;
 use rusqlite::types::Value;
+use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 fn block<T>(future: impl Future<Output = T>) -> T {
@@ -219,6 +220,35 @@ fn what_was_altered_behind_its_back_is_found_and_named() {
     assert_eq!(gone, "entry 2 of `t_1` is missing");
     let cut = damage("DELETE FROM entries WHERE thread = 't_1' AND seq = 4");
     assert_eq!(cut, "entry 4 of `t_1` is missing");
+}
+
+/// A newer agora may have recorded kinds that this one does not know: they are skipped, counted, and in the chain.
+#[test]
+fn an_entry_of_an_unknown_kind_is_skipped_and_the_thread_goes_on() {
+    let dir = TempDir::new().unwrap();
+    let ledger = open(dir.path()).unwrap();
+    block(ledger.append(accept(0, job("t_1", "d_1")))).unwrap();
+    let body = r#"{"version":1,"seq":2,"at":"2026-11-15T12:00:00.000Z","namespace":"default","threadId":"t_1","kind":"dispatch.dreamt","data":{}}"#;
+    let connection = file(dir.path());
+    let tip: Vec<u8> = connection.query_row("SELECT hash FROM entries", [], |row| row.get(0)).unwrap();
+    let hash = Sha256::new().chain_update(tip).chain_update(body).finalize().to_vec();
+    connection
+        .execute(
+            "INSERT INTO entries (thread, seq, namespace, body, hash) VALUES ('t_1', 2, 'default', ?1, ?2)",
+            rusqlite::params![body.as_bytes(), hash],
+        )
+        .unwrap();
+    block(async {
+        assert_eq!(ledger.thread(&id("t_1")).await.unwrap().unwrap().seen, 2);
+        ledger.append(append("t_1", 2, vec![started("d_1")])).await.unwrap();
+        let seen: Vec<_> =
+            ledger.read(&id("t_1"), 0, 2).await.unwrap().iter().map(|entry| entry.seq).collect();
+        assert_eq!(seen, [1, 3], "what is skipped takes up no place in a page");
+        ledger.check(&id("t_1")).await.unwrap();
+        let kept = cache(dir.path());
+        ledger.rebuild().await.unwrap();
+        assert_eq!(cache(dir.path()), kept);
+    });
 }
 
 #[test]

@@ -23,7 +23,8 @@ pub(super) fn append(connection: &Connection, append: &Append, now: Timestamp) -
     papers::check(connection, append)?;
     let new = store(connection, append, past.tip, now)?;
     papers::file(connection, append, now)?;
-    standing::settle(connection, &append.thread_id, &thread, &new)?;
+    let seen = append.seen + new.len() as u64;
+    standing::settle(connection, &append.thread_id, &thread, seen, &new)?;
     Ok(new.into_iter().map(|(_, entry)| entry).collect())
 }
 

@@ -19,14 +19,17 @@ use super::row::{number, parsed, prepare, signed};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Works new entries in. `thread` is what they led to.
+/// Works new entries in. `thread` is what they led to, and `seen` how many there are now, also of unknown kinds.
 pub(super) fn settle(
     connection: &Connection,
     id: &ThreadId,
     thread: &Thread,
+    seen: u64,
     new: &[(u64, Entry)],
 ) -> Result<(), Fault> {
-    let Some((_, last)) = new.last() else { return Ok(()) };
+    if new.is_empty() {
+        return Ok(());
+    }
     for (place, entry) in new {
         if let Happening::Event(event) = &entry.what {
             settle_dispatch(connection, *place, entry.at, event)?;
@@ -57,7 +60,7 @@ pub(super) fn settle(
     )?
     .execute(params![
         id.as_str(),
-        signed(last.seq),
+        signed(seen),
         live,
         carried,
         millis(due_at),
@@ -134,7 +137,7 @@ pub(super) fn rebuild(connection: &Connection) -> Result<(), Fault> {
     for id in ids {
         let past = Past::read(connection, &id)?;
         if let Some(thread) = past.thread {
-            settle(connection, &id, &thread, &past.entries)?;
+            settle(connection, &id, &thread, past.seen, &past.entries)?;
         }
     }
     Ok(())
