@@ -16,7 +16,7 @@ pub(super) const CURRENT: usize = STEPS.len();
 
 /// Each connection has its own, but for the journal's mode, which a ledger that was restored from a dump has lost. A ledger
 /// that forgets after a power cut is none: `FULL`. Whoever opens it alone reads the whole journal first, so it is kept
-/// short: with the usual 1000 pages a first read took 2.0 ms, with 256 it takes 0.6 ms.
+/// short: a checkpoint after 256 pages, not after SQLite's 1000.
 const SETTINGS: &str = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journal_mode = WAL;
   PRAGMA wal_autocheckpoint = 256;";
 
