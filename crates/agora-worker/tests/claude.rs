@@ -8,6 +8,7 @@ use agora_core::reason::FailureCode;
 use agora_testkit::model::{Cut, Model, Request, Turn};
 use agora_testkit::part;
 use agora_testkit::worker::{Dispatch, Ended};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 const WORKER: &str = env!("CARGO_BIN_EXE_agora-worker");
@@ -229,6 +230,8 @@ fn a_hostile_workspace_does_not_redirect_or_silence_it() {
 fn failure(claude: &Path, script: Vec<Turn>) -> (Ended, usize) {
     let model = Model::start(script);
     let ended = dispatch(claude, &model, json!({})).run();
+    let took = ended.adapter_ran().unwrap().duration_ms;
+    assert!(took < 60_000, "{took} ms: {}", ended.summary());
     let requests = model.requests().len();
     (ended, requests)
 }
@@ -247,7 +250,9 @@ fn errors_of_the_service_are_told_apart_and_end_soon() {
         let (ended, requests) = failure(&claude, vec![Turn::error_times(99, status, kind, "no")]);
         assert_eq!(ended.failed().code, code, "{status}: {}", ended.failed().detail);
         assert!(requests <= 5, "{status}: {requests} requests");
-        assert_eq!(ended.adapter_ran().unwrap().exit_code, 1);
+        let ran = ended.adapter_ran().unwrap();
+        assert_eq!(ran.exit_code, 1);
+        assert!(ran.duration_ms < 10_000 || code != FailureCode::Auth, "{status}: {} ms", ran.duration_ms);
     }
     let (twice, requests) =
         failure(&claude, vec![Turn::error_times(2, 529, "overloaded_error", "busy"), Turn::text("ok")]);
@@ -350,71 +355,76 @@ fn plugins_of_capabilities_are_loaded() {
     assert!(model.requests()[0].holds("The marker of the plugin."));
 }
 
-/// Waits until the model was asked, then sends a signal to the real program itself, as an agent's own tool could.
-fn interrupted(claude: &Path, name: &str) -> Ended {
-    let model = Model::start(vec![Turn::shell("echo work > work.txt"), Turn::hang()]);
-    let dispatch = dispatch(claude, &model, json!({}));
-    let child = dispatch.start();
-    model.wait_for_requests(2);
-    let mark = format!("HOME={}", dispatch.dir().join("home").display());
-    for entry in fs::read_dir("/proc").unwrap() {
-        let path = entry.unwrap().path();
-        let (command, environ) = (fs::read(path.join("cmdline")), fs::read(path.join("environ")));
-        let (Ok(command), Ok(environ)) = (command, environ) else { continue };
-        let is_it =
-            command.starts_with(b"claude\0") || command.windows(9).any(|window| window == b"--verbose");
-        if is_it
-            && !command.windows(7).any(|window| window == b"guard\0-")
-            && environ.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
-        {
-            let id: i32 = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
-            let signal =
-                if name == "INT" { rustix::process::Signal::INT } else { rustix::process::Signal::TERM };
-            let _ = rustix::process::kill_process(rustix::process::Pid::from_raw(id).unwrap(), signal);
-        }
-    }
-    dispatch.wait(child)
+/// A model that lets it work, hangs while it waits to be told more, and has a word for whoever comes again.
+fn hanging() -> Model {
+    Model::start(vec![Turn::shell("echo work > work.txt"), Turn::hang(), Turn::text("went on")])
 }
 
-/// Interrupted, it ends with code 0, and has finished nothing.
+fn signal(id: i32, signal: Signal) {
+    kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
+}
+
+/// The work and the conversation are kept, nobody is alive, and with a word more the conversation goes on where it was.
+#[track_caller]
+fn assert_goes_on(ended: &Ended, model: &Model) {
+    let report = ended.report();
+    assert!(report.session.is_some() && report.patch.unwrap().files == 1);
+    assert_eq!(ended.dispatch.processes(), []);
+    let next = ended.continued(Some("now go on")).run();
+    assert_eq!(next.finished().output.text, "went on");
+    let request = &model.requests()[2];
+    for said in ["Task: choose a database", "echo work > work.txt", "now go on"] {
+        assert!(request.holds(said), "the conversation holds {said}");
+    }
+    assert_eq!(next.file("work.txt").unwrap(), "work\n");
+    assert!(next.report().resumed_with.unwrap().session);
+}
+
+/// Signals go to the real program itself, as an agent's own tool could send them. Interrupted, it ends with code 0, and has finished
+/// nothing.
 #[test]
 fn a_signal_is_no_success() {
     let Some(claude) = claude() else { return };
-    let by_int = interrupted(&claude, "INT");
-    assert_eq!(
-        (&by_int.failed().code, by_int.adapter_ran().unwrap().exit_code),
-        (&FailureCode::AgentExit, 0)
-    );
-    let by_term = interrupted(&claude, "TERM");
-    assert_eq!(
-        (&by_term.failed().code, by_term.adapter_ran().unwrap().exit_code),
-        (&FailureCode::AgentExit, 143)
-    );
-    let model = Model::start(vec![Turn::text("went on")]);
-    let report = by_term.report();
-    assert!(
-        report.session.is_some() && report.patch.unwrap().files == 1,
-        "the conversation and the work are kept"
-    );
-    drop(model);
+    for (sent, code) in [(Signal::INT, 0), (Signal::TERM, 128 + 15), (Signal::KILL, 128 + 9)] {
+        let model = hanging();
+        let dispatch = dispatch(&claude, &model, json!({}));
+        let child = dispatch.start();
+        model.wait_for_requests(2);
+        let found = dispatch.processes();
+        let program = found.iter().find(|process| process.name == "claude");
+        signal(program.unwrap_or_else(|| panic!("{found:?}")).id, sent);
+        let ended = dispatch.wait(child);
+        assert_eq!(ended.summary(), "failed provider-failed agent-exit", "{sent:?}");
+        assert_eq!(ended.adapter_ran().unwrap().exit_code, code, "{sent:?}");
+        assert_goes_on(&ended, &model);
+    }
 }
 
 #[test]
-fn a_cancel_and_the_time_limit_end_it_softly_with_its_work_kept() {
+fn a_cancel_ends_it_softly_with_its_work_kept() {
     let Some(claude) = claude() else { return };
-    let model = Model::start(vec![Turn::shell("echo work > work.txt"), Turn::hang()]);
+    let model = hanging();
     let dispatch = dispatch(&claude, &model, json!({}));
     let child = dispatch.start();
     model.wait_for_requests(2);
-    let worker = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
-    rustix::process::kill_process(worker, rustix::process::Signal::TERM).unwrap();
+    signal(child.id().try_into().unwrap(), Signal::TERM);
     let ended = dispatch.wait(child);
-    let report = ended.cancelled();
-    assert!(report.session.is_some() && report.patch.unwrap().files == 1);
-    assert!(ended.adapter_ran().unwrap().duration_ms < 10_000, "it ended by itself, within its grace");
+    ended.cancelled();
+    let ran = ended.adapter_ran().unwrap();
+    assert_eq!(ran.exit_code, 128 + 15, "it ended by itself");
+    assert!(ran.duration_ms < 10_000, "within its grace: {}", ran.duration_ms);
+    assert_goes_on(&ended, &model);
+}
 
-    let model = Model::start_with(|_| Turn::hang());
-    let late =
-        self::dispatch(&claude, &model, json!({})).with(|manifest| manifest.limits.timeout_seconds = 3).run();
-    assert_eq!(late.failed().code, FailureCode::TimeLimit);
+#[test]
+fn the_time_limit_ends_it_softly_with_its_work_kept() {
+    let Some(claude) = claude() else { return };
+    let model = hanging();
+    let ended =
+        dispatch(&claude, &model, json!({})).with(|manifest| manifest.limits.timeout_seconds = 8).run();
+    assert_eq!(ended.failed().code, FailureCode::TimeLimit);
+    let ran = ended.adapter_ran().unwrap();
+    assert_eq!(ran.exit_code, 128 + 15, "it ended by itself");
+    assert!((8_000..18_000).contains(&ran.duration_ms), "within its grace: {}", ran.duration_ms);
+    assert_goes_on(&ended, &model);
 }

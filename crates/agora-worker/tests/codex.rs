@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use agora_core::reason::FailureCode;
 use agora_testkit::model::{Cut, Model, Turn};
 use agora_testkit::part;
-use agora_testkit::worker::Dispatch;
+use agora_testkit::worker::{Dispatch, Ended};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 const WORKER: &str = env!("CARGO_BIN_EXE_agora-worker");
@@ -99,10 +100,15 @@ fn errors_of_the_service_are_told_apart_and_end_soon() {
         let model = Model::start(script);
         let ended = dispatch(&codex, &url(&model), json!({})).run();
         assert!(model.requests().len() <= 8);
-        ended.failed().code.clone()
+        let code = ended.failed().code.clone();
+        let most = if code == FailureCode::Auth { 10_000 } else { 60_000 };
+        let took = ended.adapter_ran().unwrap().duration_ms;
+        assert!(took < most, "{code} took {took} ms");
+        code
     };
     let error = |status, kind| vec![Turn::error_times(99, status, kind, "no")];
     assert_eq!(failed(error(401, "invalid_request_error")), FailureCode::Auth);
+    assert_eq!(failed(error(403, "permission_error")), FailureCode::Auth);
     assert_eq!(failed(error(429, "rate_limit_exceeded")), FailureCode::RateLimited);
     assert_eq!(failed(error(500, "server_error")), FailureCode::ProviderUnavailable);
     assert_eq!(failed(error(503, "server_error")), FailureCode::ProviderUnavailable);
@@ -117,6 +123,8 @@ fn a_service_that_is_not_there_ends_the_run() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let ended = dispatch(&codex, &format!("http://{nobody}/v1"), json!({})).run();
     assert_eq!(ended.failed().code, FailureCode::ProviderUnavailable, "{}", ended.failed().detail);
+    let took = ended.adapter_ran().unwrap().duration_ms;
+    assert!(took < 60_000, "{took} ms");
 }
 
 #[test]
@@ -127,4 +135,114 @@ fn a_schema_gives_structured_output() {
     let report = dispatch(&codex, &url(&model), json!({"outputSchema": schema})).run().finished();
     assert_eq!(report.output.structured, Some(json!({"status": "done"})));
     assert_eq!(model.requests()[0].body["text"]["format"]["type"], "json_schema");
+}
+
+/// A model that lets it work, hangs while it waits to be told more, and has a word for whoever comes again.
+fn hanging() -> Model {
+    Model::start(vec![Turn::shell("echo work > work.txt"), Turn::hang(), Turn::text("went on")])
+}
+
+fn signal(id: i32, signal: Signal) {
+    kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
+}
+
+/// The work and the conversation are kept, and nobody is alive.
+#[track_caller]
+fn assert_kept(ended: &Ended) {
+    let report = ended.report();
+    assert_eq!(report.session.as_ref().map(|session| session.runtime.as_str()), Some("codex"));
+    assert!(fs::metadata(ended.out("session.sealed")).is_ok());
+    assert_eq!(report.patch.unwrap().files, 1);
+    assert_eq!(ended.dispatch.processes(), []);
+}
+
+/// Says a word more to a run that was ended early: the conversation goes on where it was.
+#[track_caller]
+fn assert_goes_on(ended: &Ended, model: &Model) {
+    let before = model.requests().len();
+    let next = ended.continued(Some("now go on")).run();
+    assert_eq!(next.finished().output.text, "went on");
+    let request = &model.requests()[before];
+    for said in ["Task: choose a database", "echo work > work.txt", "now go on"] {
+        assert!(request.holds(said), "the conversation holds {said}");
+    }
+    assert_eq!(next.file("work.txt").unwrap(), "work\n");
+    assert!(next.report().resumed_with.unwrap().session);
+}
+
+#[test]
+fn a_cancel_ends_it_softly_with_its_work_kept() {
+    let Some(codex) = codex() else { return };
+    let model = hanging();
+    let dispatch = dispatch(&codex, &url(&model), json!({}));
+    let child = dispatch.start();
+    model.wait_for_requests(2);
+    signal(child.id().try_into().unwrap(), Signal::TERM);
+    let ended = dispatch.wait(child);
+    ended.cancelled();
+    let ran = ended.adapter_ran().unwrap();
+    assert_eq!(ran.exit_code, 1, "interrupted, it ends by itself: {ran:?}");
+    assert!(ran.duration_ms < 10_000, "within its grace: {}", ran.duration_ms);
+    assert_kept(&ended);
+    assert_goes_on(&ended, &model);
+}
+
+#[test]
+fn the_time_limit_ends_it_softly_with_its_work_kept() {
+    let Some(codex) = codex() else { return };
+    let model = hanging();
+    let ended =
+        dispatch(&codex, &url(&model), json!({})).with(|manifest| manifest.limits.timeout_seconds = 8).run();
+    assert_eq!(ended.failed().code, FailureCode::TimeLimit);
+    let ran = ended.adapter_ran().unwrap();
+    assert_eq!(ran.exit_code, 1, "interrupted, it ends by itself: {ran:?}");
+    assert!((8_000..18_000).contains(&ran.duration_ms), "within its grace: {}", ran.duration_ms);
+    assert_kept(&ended);
+    assert_goes_on(&ended, &model);
+}
+
+/// A command that its tool runs is ended too, in whatever session it is.
+#[test]
+fn a_cancel_in_the_middle_of_a_command_leaves_nobody() {
+    let Some(codex) = codex() else { return };
+    let hold =
+        "echo work > work.txt; setsid sh -c 'trap \"\" TERM INT HUP; touch ready; sleep 1000' & sleep 1000";
+    let model = Model::start(vec![Turn::shell(hold), Turn::text("never said")]);
+    let dispatch = dispatch(&codex, &url(&model), json!({}));
+    let child = dispatch.start();
+    dispatch.wait_for_file("ready");
+    assert!(dispatch.processes().iter().any(|process| process.name == "sleep"));
+    signal(child.id().try_into().unwrap(), Signal::TERM);
+    let ended = dispatch.wait(child);
+    ended.cancelled();
+    assert_eq!(ended.dispatch.processes(), []);
+    assert!(ended.report().session.is_some());
+}
+
+/// Sends a signal to the real program itself, as an agent's own tool could.
+fn interrupted(codex: &Path, sent: Signal) -> Ended {
+    let model = hanging();
+    let dispatch = dispatch(codex, &url(&model), json!({}));
+    let child = dispatch.start();
+    model.wait_for_requests(2);
+    let found = dispatch.processes();
+    let codex = found.iter().find(|process| process.name == "codex");
+    signal(codex.unwrap_or_else(|| panic!("{found:?}")).id, sent);
+    dispatch.wait(child)
+}
+
+#[test]
+fn a_signal_is_no_success() {
+    let Some(codex) = codex() else { return };
+    for (sent, code) in [(Signal::INT, 1), (Signal::TERM, 128 + 15), (Signal::KILL, 128 + 9)] {
+        let ended = interrupted(&codex, sent);
+        assert_eq!(
+            ended.summary(),
+            "failed provider-failed agent-exit",
+            "{sent:?}: {}",
+            ended.failed().detail
+        );
+        assert_eq!(ended.adapter_ran().unwrap().exit_code, code, "{sent:?}");
+        assert_kept(&ended);
+    }
 }

@@ -3,7 +3,6 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
 use std::process::Child;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -50,17 +49,6 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(child.id().try_into().unwrap()).unwrap(), signal).unwrap();
 }
 
-/// Waits until a file is there: the agent says so that it has come far enough.
-fn wait_for(path: &Path) {
-    for _ in 0..2000 {
-        if path.exists() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    panic!("{} never came", path.display());
-}
-
 /// Agents that do everything to survive. Each opens the lifeline, so that whatever it starts holds it.
 const SURVIVORS: [(&str, &str); 6] = [
     ("double fork", "(setsid sh -c 'trap \"\" TERM HUP INT; sleep 1000' & ) & sleep 0.1"),
@@ -92,7 +80,7 @@ fn a_cancel_ends_the_agent_keeps_its_work_and_its_question() {
         let dispatch = script(&agent);
         let lifeline = Lifeline::of(&dispatch);
         let child = dispatch.start();
-        wait_for(&dispatch.work().join("ready"));
+        dispatch.wait_for_file("ready");
         signal(&child, Signal::TERM);
         let ended = dispatch.wait(child);
         lifeline.assert_nobody_lives();
@@ -109,7 +97,7 @@ fn an_agent_that_ignores_the_soft_signal_is_killed_after_its_grace() {
     );
     let lifeline = Lifeline::of(&dispatch);
     let child = dispatch.start();
-    wait_for(&dispatch.work().join("ready"));
+    dispatch.wait_for_file("ready");
     signal(&child, Signal::TERM);
     let ended = dispatch.wait(child);
     lifeline.assert_nobody_lives();
@@ -141,19 +129,6 @@ fn limits_end_in_a_typed_failure_with_the_work_kept() {
     assert!(!text.contains("all forked") || forks.adapter_ran().unwrap().stderr.contains("fork"), "{text}");
 }
 
-/// Returns the processes whose environment names the dispatch's directory: everything that runs for it does.
-fn processes_of(dispatch: &Dispatch) -> Vec<String> {
-    let mark = dispatch.dir().display().to_string();
-    let ids =
-        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
-    ids.filter(|id| id.bytes().all(|byte| byte.is_ascii_digit()))
-        .filter(|id| {
-            let environ = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
-            environ.windows(mark.len()).any(|window| window == mark.as_bytes())
-        })
-        .collect()
-}
-
 /// The worker is killed outright, at chosen and at many other moments of its life: nothing of the agent survives, and no half of an
 /// outcome is left.
 #[test]
@@ -176,18 +151,18 @@ fn a_worker_that_is_killed_leaves_nobody() {
     for (ready, dispatch, round) in chosen.iter().map(|make| (Some(()), make(), 0)).chain(moments) {
         let child = dispatch.start();
         match ready {
-            Some(()) => wait_for(&dispatch.work().join("ready")),
+            Some(()) => dispatch.wait_for_file("ready"),
             None => thread::sleep(Duration::from_millis(round * 80 / more)),
         }
         signal(&child, Signal::KILL);
         assert_eq!(child.wait_with_output().unwrap().status.code(), None);
-        let mut alive = processes_of(&dispatch);
+        let mut alive = dispatch.processes();
         for _ in 0..2000 {
             if alive.is_empty() {
                 break;
             }
             thread::sleep(Duration::from_millis(10));
-            alive = processes_of(&dispatch);
+            alive = dispatch.processes();
         }
         assert!(alive.is_empty(), "{alive:?} live on");
         assert!(!dispatch.dir().join("out/outcome.json").exists(), "the engine decides what became of it");

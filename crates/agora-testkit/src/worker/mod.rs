@@ -5,6 +5,7 @@
 //! ```
 
 mod ended;
+mod processes;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -26,6 +27,7 @@ use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 pub use ended::Ended;
+pub use processes::Process;
 
 /// What every dispatch of a test has: keys are for tests only.
 const EVENT_KEY: [u8; 32] = [7; 32];
