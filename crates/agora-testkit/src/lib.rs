@@ -4,6 +4,7 @@
 //!  contract   what every implementation of a seam keeps true; a new back end adds one call
 //!  disk       the real disk with one fault: it stops the world, or is full, at the operation a test chooses
 //!  clock      a clock that a test sets        ledger  a ledger in memory
+//!  corpus     inputs from outside, and what can happen to them
 //!  cli        the built command in a sealed environment
 //!  model      a scripted model that speaks to the real agents
 //!  worker     the real worker, started as an engine would
@@ -21,6 +22,7 @@
 pub mod cli;
 pub mod clock;
 pub mod contract;
+pub mod corpus;
 pub mod disk;
 pub mod ledger;
 pub mod model;

@@ -23,6 +23,8 @@ pub mod child;
 mod desk;
 #[cfg(target_os = "linux")]
 mod fault;
+#[cfg(fuzzing)]
+pub mod fuzz;
 #[cfg(target_os = "linux")]
 mod hashing;
 mod needs_input;

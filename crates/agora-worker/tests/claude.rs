@@ -201,6 +201,24 @@ fn a_question_by_the_tool_pauses_and_its_answer_is_the_calls_result() {
     assert!(request.holds("never mind") && request.holds("Task: choose a database"));
 }
 
+/// It reports a call that it drops as a result of its own, with the old question: that is neither asked again nor the end.
+#[test]
+fn a_call_that_was_dropped_is_not_asked_again_when_the_run_after_it_is_ended() {
+    let Some(claude) = claude() else { return };
+    let question = json!({"question": "Which database?", "header": "Database", "multiSelect": false,
+        "options": [{"label": "sqlite", "description": ""}, {"label": "postgres", "description": ""}]});
+    let ask = Turn::tool("AskUserQuestion", json!({"questions": [question]}));
+    let model = Model::start(vec![ask, Turn::hang(), Turn::text("went on")]);
+    let first = dispatch(&claude, &model, json!({})).run();
+    first.asked();
+    let late = first.continued(Some("never mind")).with(|manifest| manifest.limits.timeout_seconds = 8).run();
+    assert_eq!(late.summary(), "failed provider-failed time-limit");
+    let last = late.continued(Some("go on")).with(|manifest| manifest.limits.timeout_seconds = 60).run();
+    assert_eq!(last.finished().output.text, "went on");
+    let request = &model.requests()[2];
+    assert!(request.holds("never mind") && request.holds("go on") && request.holds("Which database?"));
+}
+
 #[test]
 fn nobody_is_taught_where_it_is_switched_off() {
     let Some(claude) = claude() else { return };

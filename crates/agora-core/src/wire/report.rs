@@ -74,8 +74,9 @@ impl Usage {
                 model.cost_usd = less(model.cost_usd, known.cost_usd);
             }
         }
-        self.models
-            .retain(|model| model.input_tokens + model.output_tokens > 0 || model.cost_usd > Some(0.0));
+        // Not added up: a runtime's counts are whatever it printed.
+        let is_used = |model: &ModelUsage| model.input_tokens > 0 || model.output_tokens > 0;
+        self.models.retain(|model| is_used(model) || model.cost_usd > Some(0.0));
         self.cost_usd = less(self.cost_usd, earlier.cost_usd);
         self
     }

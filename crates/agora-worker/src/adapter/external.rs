@@ -33,6 +33,12 @@ const IN_CAPABILITY: &str = "agora-adapters";
 /// The version of what is said to an adapter, and of what it may answer.
 const SCHEMA: u32 = 1;
 
+/// Hears an output that no program printed.
+#[cfg(any(test, fuzzing))]
+pub(super) fn listener(name: Name) -> Box<dyn super::Listener> {
+    Box::new(Hearing::alone(name))
+}
+
 /// An adapter that is a program.
 #[derive(Clone, Debug)]
 pub(crate) struct External {

@@ -10,6 +10,8 @@ pub(crate) mod claude;
 pub(crate) mod codex;
 pub(crate) mod command;
 pub(crate) mod external;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod trial;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -17,6 +17,7 @@ use crate::progress::Progress;
 use crate::switches::Permission;
 
 /// Who listens.
+#[derive(Default)]
 pub(super) struct Listening {
     /// What the session had used before this run.
     before: Usage,
@@ -43,8 +44,8 @@ struct Line {
     subtype: Option<String>,
     #[serde(default)]
     session_id: Option<String>,
-    #[serde(default, alias = "claude_code_version")]
-    version: Option<String>,
+    #[serde(default)]
+    claude_code_version: Option<String>,
     #[serde(default)]
     message: Value,
     #[serde(default)]
@@ -60,14 +61,14 @@ impl Listening {
             tokens_left: job.left.tokens,
             permission: job.task.switches.permission,
             warning,
-            session: None,
-            version: None,
-            tokens: 0,
-            last_text: String::new(),
-            doing: Doing::default(),
-            resets_at: None,
-            envelope: None,
+            ..Self::default()
         }
+    }
+
+    /// One that hears the beginning of a thread, in which calls may be denied and tokens counted.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn alone(permission: Permission) -> Self {
+        Self { permission, tokens_left: Some(3000), ..Self::default() }
     }
 
     fn assistant(&mut self, message: &Value) {
@@ -87,13 +88,14 @@ impl Listening {
             _ => return None,
         };
         let number = |key: &str| usage[key].as_u64().unwrap_or(0);
-        self.tokens += match event["type"].as_str()? {
+        let more = match event["type"].as_str()? {
             "message_start" => ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"]
                 .map(number)
-                .iter()
-                .sum(),
+                .into_iter()
+                .fold(0, u64::saturating_add),
             _ => number("output_tokens"),
         };
+        self.tokens = self.tokens.saturating_add(more);
         self.tokens_left.filter(|left| self.tokens > *left).map(|_| Why::Budget)
     }
 
@@ -111,7 +113,7 @@ impl Listening {
             envelope.and_then(|envelope| envelope.session_id.clone()).or_else(|| self.session.clone())?;
         let deferred =
             envelope.and_then(|envelope| match (self.permission, envelope.permission_denials.first()) {
-                _ if envelope.deferred_tool_use.is_some() => envelope.deferred_tool_use.clone(),
+                _ if envelope.deferred().is_some() => envelope.deferred().cloned(),
                 (Permission::Scoped, Some(denial)) => Some(json!({permission::KEY: denial})),
                 _ => None,
             });
@@ -128,13 +130,21 @@ impl Listening {
 
 impl Listener for Listening {
     fn line(&mut self, line: &[u8]) -> Option<Why> {
-        let parsed: Line = serde_json::from_slice(line).ok()?;
+        let Ok(parsed) = serde_json::from_slice::<Line>(line) else {
+            // It may have been the end: what was said before it no longer is.
+            if line.trim_ascii_start().starts_with(b"{") {
+                self.envelope = None;
+            }
+            return None;
+        };
         if let Some(session) = parsed.session_id {
             self.session = Some(session);
         }
         match (parsed.kind.as_str(), parsed.subtype.as_deref()) {
             ("system", Some("init")) => {
-                self.version = parsed.version;
+                self.version = parsed.claude_code_version;
+                // A turn begins: what was said of the one before is not the end.
+                self.envelope = None;
                 None
             }
             ("assistant", _) => {
@@ -211,7 +221,7 @@ fn asked(
     envelope: &Envelope,
     mode: Permission,
 ) -> Option<Result<agora_core::question::Question, Unreadable>> {
-    if let Some(call) = &envelope.deferred_tool_use
+    if let Some(call) = envelope.deferred()
         && call["name"] == ask::TOOL
     {
         return Some(ask::question(&call["input"]).map_err(Unreadable::Output));

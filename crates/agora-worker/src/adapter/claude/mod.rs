@@ -133,6 +133,12 @@ pub(super) fn plan(job: &Job<'_>) -> Result<Invocation, Fault> {
     })
 }
 
+/// Hears an output that no program printed.
+#[cfg(any(test, fuzzing))]
+pub(super) fn listener(permission: Permission) -> Box<dyn super::Listener> {
+    Box::new(Listening::alone(permission))
+}
+
 /// Says what of the agent file does not count here: whoever wrote it thinks that it does.
 fn unused(job: &Job<'_>) -> Option<String> {
     let own = job.task.subagent.claude.as_ref()?;

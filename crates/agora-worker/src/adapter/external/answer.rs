@@ -105,6 +105,12 @@ impl Hearing {
         }
     }
 
+    /// One that hears the beginning of a thread.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn alone(name: Name) -> Self {
+        Self { name, wants_structure: true, given: None, whole: Whole::default(), last: Vec::new() }
+    }
+
     /// Reads the answer: all of the output where that is one object, else the last line that begins like one.
     fn object(&self) -> Result<Map<String, Value>, Unusable> {
         if let Whole::Begun(lines) = &self.whole
