@@ -3,5 +3,6 @@
 
 mod contract;
 mod found;
+mod secrets;
 mod support;
 mod thread;
