@@ -23,7 +23,7 @@ pub mod child;
 mod desk;
 #[cfg(target_os = "linux")]
 mod fault;
-#[cfg(fuzzing)]
+#[cfg(all(target_os = "linux", fuzzing))]
 pub mod fuzz;
 #[cfg(target_os = "linux")]
 mod hashing;

@@ -20,13 +20,12 @@ pub(crate) fn claude(output: &[u8]) {
         (Some("system"), Some("init")) => Some(false),
         _ => None,
     });
-    for permission in [Permission::Bypass, Permission::Strict, Permission::Scoped] {
-        for how in ENDS {
-            let exit = hear(claude::listener(permission), output, how);
-            assert!(went_well || !matches!(exit.verdict, Verdict::Success), "a success that nobody reported");
-            let asks_by_call = exit.session.as_ref().is_some_and(|session| session.deferred.is_some());
-            assert!(went_well || !asks_by_call || permission == Permission::Scoped, "a dropped call waits");
-        }
+    let modes = [Permission::Bypass, Permission::Strict, Permission::Scoped];
+    for (permission, how) in modes.into_iter().zip(ENDS) {
+        let exit = hear(claude::listener(permission), output, how);
+        assert!(went_well || !matches!(exit.verdict, Verdict::Success), "a success that nobody reported");
+        let asks_by_call = exit.session.as_ref().is_some_and(|session| session.deferred.is_some());
+        assert!(went_well || !asks_by_call || permission == Permission::Scoped, "a dropped call waits");
     }
 }
 
