@@ -18,20 +18,25 @@ fn the_first_screen() {
 
     Usage: agora [OPTIONS] <COMMAND>
 
-    Start here:
-      init         Make the place where agora keeps everything
-      doctor       See what this machine can do, and what is missing
+    Run and look:
+      dispatch     Run a subagent: dispatch run, list, describe, logs, watch, cancel
+      ls           List what runs and ran
+      show         Show what became of a dispatch
+      logs         Print what an agent printed
+      cancel       Cancel a dispatch, or a thread that waits
+      continue     Go on with a thread that ended
 
     Define what runs (each also has list, get and versions):
       capability   Register files that are laid over an agent's workspace
       subagent     Register what agent runs, and assign capabilities to it
       env          Register variables, and references to secrets
-      deploy       Register everything that a file describes
-      sync         Register a project's .claude/agents and .claude/skills
-
-    Look:
       explain      See what a subagent resolves to, and its prompts
-      completions  Write a shell's completion script
+
+    Set up:
+      init         Make the place where agora keeps everything
+      doctor       See what this machine can do, and what is missing
+
+    Also: deploy, sync, thread, gc, completions.
 
     Options:
           --json              Print exactly one JSON document, also on error

@@ -14,7 +14,9 @@ use crate::table::Table;
 
 /// List dispatches, newest first
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  agora ls\n  agora dispatch list --live --json")]
+#[command(
+    after_help = "Examples:\n  agora ls\n  agora dispatch list --live --json\n  agora thread list --label nightly"
+)]
 pub(in crate::cli) struct List {
     /// Only those that wait or run
     #[arg(long)]

@@ -14,7 +14,7 @@ const PIECE: u64 = 1024 * 1024;
 
 /// Print what an agent printed
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  agora logs -f @\n  agora logs d_7f3k --part setup")]
+#[command(after_help = "Examples:\n  agora logs -f @\n  agora dispatch logs d_7f3k --part setup")]
 pub(in crate::cli) struct Logs {
     /// A dispatch or thread id, the beginning of one, a label, or `@` for the last one
     #[arg(value_name = "ID", default_value = "@")]
