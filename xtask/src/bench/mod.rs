@@ -3,6 +3,7 @@
 //! A new benchmark is a function and a line in [`BENCHES`].
 
 mod capability;
+mod dispatch;
 mod figure;
 mod machine;
 mod redaction;
@@ -28,7 +29,7 @@ struct Bench {
     run: fn(&Subject) -> Result<Vec<Figure>, Failure>,
 }
 
-const BENCHES: [Bench; 10] = [
+const BENCHES: [Bench; 12] = [
     Bench { name: "startup", run: startup::help },
     Bench { name: "capability-list", run: capability::list },
     Bench { name: "capability-get", run: capability::get },
@@ -37,6 +38,8 @@ const BENCHES: [Bench; 10] = [
     Bench { name: "worker", run: worker::steps },
     Bench { name: "worker-files", run: worker::thousand_files },
     Bench { name: "worker-output", run: worker::loud },
+    Bench { name: "dispatch", run: dispatch::command },
+    Bench { name: "dispatch-many", run: dispatch::many },
     Bench { name: "size", run: size },
     Bench { name: "worker-size", run: worker::size },
 ];

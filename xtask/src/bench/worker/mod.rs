@@ -15,6 +15,7 @@ use super::{
 use crate::{failure::Failure, process::Program};
 
 pub(super) use files::thousand_files;
+pub(super) use run::peak_in;
 
 /// An agent that talks far more than any log keeps.
 const LOUD: &str =

@@ -97,7 +97,7 @@ fn lost(source: io::Error) -> Failure {
 }
 
 /// Reads the peak out of `/proc/<id>/status`.
-fn peak_in(status: &str) -> Option<u64> {
+pub(in super::super) fn peak_in(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)

@@ -1,0 +1,114 @@
+//! Dispatches, without a sandbox: what the command adds to an agent's own time, and how many go through one engine.
+
+use std::{fs, path::Path};
+
+use agora_engine::{Agora, Dispatch, Settings, read_subagent};
+use tokio::{runtime::Runtime, task::JoinSet};
+
+use super::{Figure, Subject, rounds, startup::SPAWN};
+use crate::{console, failure::Failure, stopwatch::Stopwatch};
+
+/// Runs of the command in a round.
+const RUNS: u32 = 20;
+/// How many are asked for at once, by whoever asks one engine for many.
+const AT_ONCE: usize = 32;
+/// How many run at once: each is three processes, one after another, on two cores.
+const ROOM: u32 = 4;
+/// When the rate is looked at: so many dispatches are in the ledger by then.
+const MARKS: [usize; 3] = [10, 1_000, 10_000];
+
+const SUBAGENT: &str = "runtime: command\ncommand: [\"/bin/true\"]\n";
+
+/// `dispatch run`, and a list afterwards.
+pub(super) fn command(subject: &Subject) -> Result<Vec<Figure>, Failure> {
+    let home = subject.directory("dispatch-home")?;
+    let definition = define(&home)?;
+    let register = ["subagent", "register", "--name", "nothing", "--from"];
+    subject.agora(&home).args(register).arg(&definition).run_quietly()?;
+    let mut run = subject.agora(&home).args(["dispatch", "run", "--subagent", "nothing"]);
+    let mut list = subject.agora(&home).args(["ls", "--json"]);
+    let mut nothing = Subject::nothing();
+    let [run, list, floor] = rounds::medians([
+        &mut || rounds::mean_of(&mut run, RUNS),
+        &mut || rounds::mean_of(&mut list, RUNS),
+        &mut || rounds::mean_of(&mut nothing, RUNS * 10),
+    ])?;
+    Ok(vec![
+        Figure::time("`agora dispatch run`, an agent that does nothing, no sandbox", run, SPAWN, floor),
+        Figure::time("`agora ls`, 120 dispatches", list, SPAWN, floor),
+    ])
+}
+
+/// Many through one engine, in one process. The ledger waits for the disk at each step.
+pub(super) fn many(subject: &Subject) -> Result<Vec<Figure>, Failure> {
+    let home = subject.directory("many-home")?;
+    let definition = define(&home)?;
+    let runtime = Runtime::new().map_err(broken)?;
+    let mut settings = Settings::with_worker(&subject.agora);
+    settings.targets.values_mut().for_each(|target| target.max_concurrent = ROOM);
+    let agora = Agora::open(home.join("agora")).with_settings(settings);
+    let raw = read_subagent(&definition).map_err(broken)?;
+    let name = "nothing".parse().map_err(broken)?;
+    runtime.block_on(agora.register_subagent(&name, raw, &[])).map_err(broken)?;
+    let mut nothing = Subject::nothing();
+    let [floor] = rounds::medians([&mut || rounds::mean_of(&mut nothing, 200)])?;
+    let (idle, mut done) = (memory(), 0);
+    let mut figures = Vec::new();
+    for mark in MARKS {
+        console::progress(&format!("dispatching up to {mark}"));
+        let stopwatch = Stopwatch::start();
+        runtime.block_on(dispatch(&agora, mark - done))?;
+        let each = stopwatch.elapsed() / u32::try_from(mark - done).unwrap_or(1);
+        let rate = 1.0 / each.as_secs_f64();
+        let what = format!("one engine, dispatches {} to {mark}: {rate:.0} a second, each", done + 1);
+        figures.push(Figure::time(what, each, SPAWN, floor));
+        done = mark;
+    }
+    figures.push(Figure::memory_above(
+        "one engine after 10,000 dispatches: peak memory above idle",
+        memory(),
+        "idle",
+        idle,
+    ));
+    let mut list = subject.agora(&home.join("agora")).args(["ls", "--json"]);
+    let [list, spawn] = rounds::medians([&mut || rounds::mean_of(&mut list, RUNS), &mut || {
+        rounds::mean_of(&mut nothing, 200)
+    }])?;
+    figures.push(Figure::time("`agora ls`, 10,000 dispatches", list, SPAWN, spawn));
+    Ok(figures)
+}
+
+async fn dispatch(agora: &Agora, count: usize) -> Result<(), Failure> {
+    let mut running = JoinSet::new();
+    let mut asked = 0;
+    while asked < count || !running.is_empty() {
+        while asked < count && running.len() < AT_ONCE {
+            asked += 1;
+            let agora = agora.clone();
+            running.spawn(async move { agora.dispatch(Dispatch::to("nothing")).await?.wait().await });
+        }
+        if let Some(ended) = running.join_next().await {
+            let result = ended.map_err(broken)?.map_err(broken)?;
+            if result.state != "finished" {
+                return Err(broken(format!("a dispatch is {}: {:?}", result.state, result.failure)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn define(directory: &Path) -> Result<std::path::PathBuf, Failure> {
+    let path = directory.join("nothing.yaml");
+    fs::write(&path, SUBAGENT).map_err(|source| Failure::file("write", &path, &source))?;
+    Ok(path)
+}
+
+/// Returns the most memory in bytes that this process ever had.
+fn memory() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    super::worker::peak_in(&status).unwrap_or_default()
+}
+
+fn broken(error: impl std::fmt::Display) -> Failure {
+    Failure::new("the dispatches could not be measured").because(error.to_string())
+}
