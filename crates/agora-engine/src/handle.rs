@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::agora::Agora;
 use crate::carry::accept::Accepted;
-use crate::carry::{CarryError, Engine, live_dispatch};
+use crate::carry::{CarryError, Engine};
 use crate::dispatch::result::DispatchResult;
 use crate::error::Error;
 
@@ -63,21 +63,8 @@ impl Thread {
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             }
         }
-        let engine = &self.engine;
-        let ledger = &engine.world().ledger;
-        let mut watch = ledger.watch().map_err(|error| Error::Carry(CarryError::Ledger(error)))?;
-        loop {
-            let view = engine.view(&self.id).await.map_err(Error::Carry)?;
-            if live_dispatch(&view.thread) != Some(&self.dispatch_id) {
-                return self.agora.describe_dispatch(engine, &self.dispatch_id).await;
-            }
-            // Whoever carried it may be gone; the watch wakes us when that happens.
-            let lease = engine.world().leases.try_take(&self.id).await;
-            match lease.map_err(|error| Error::Carry(CarryError::Lease(error)))? {
-                Some(lease) => drop(engine.carry(&self.id, &*lease).await.map_err(Error::Carry)?),
-                None => watch.next().await.map_err(|error| Error::Carry(CarryError::Ledger(error)))?,
-            }
-        }
+        self.engine.wait(&self.id, &self.dispatch_id).await.map_err(Error::Carry)?;
+        self.agora.describe_dispatch(&self.engine, &self.dispatch_id).await
     }
 
     /// Returns what is known of the dispatch now.

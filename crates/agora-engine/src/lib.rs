@@ -40,6 +40,8 @@ mod handle;
 mod health;
 mod plan;
 mod prepare;
+#[doc(hidden)]
+pub mod sabotage;
 mod secret;
 mod settings;
 mod tree;

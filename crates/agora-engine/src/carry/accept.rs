@@ -3,7 +3,7 @@
 use agora_core::entry::Happening;
 use agora_core::event::Event;
 use agora_core::id::DispatchId;
-use agora_core::job::{Attendance, Job};
+use agora_core::job::{Attendance, Job, due_at};
 use agora_core::provider::ledger::{Append, LedgerError, Paper};
 use agora_core::record::Record;
 use agora_core::state::Illegal;
@@ -11,6 +11,7 @@ use agora_core::wire::manifest::Continuation;
 use agora_core::{ContentHash, ThreadId};
 
 use super::{CarryError, Engine};
+use crate::sabotage::{self, Bug};
 
 /// A dispatch that is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ impl Engine {
             novelty: Novelty::New,
         };
         let mut papers = Vec::new();
-        if let Some(RequestKey { key, request }) = &key {
+        if let Some(RequestKey { key, request }) = key.as_ref().filter(|_| !sabotage::is(Bug::ForgetsKey)) {
             let (key, request, dispatch_id) = (key.clone(), *request, job.dispatch_id.clone());
             papers.push(Paper::Key { key, request, dispatch_id });
         }
@@ -106,6 +107,11 @@ impl Engine {
                 return Err(not_now(Illegal::NoThread));
             };
             let before = self.papers(last).await.map_err(AcceptError::Carry)?.job;
+            // Its owner may have ended it, or gone on with it, since somebody saw that it was due.
+            let by_itself = attendance == Attendance::Retried && !sabotage::is(Bug::DoubleResume);
+            if by_itself && due_at(&view.thread, &before).is_none() {
+                return Err(not_now(Illegal::Over));
+            }
             let id = DispatchId::from_entropy(self.world().random());
             let job = before.next(id, Continuation::Continued { message: message.clone() }, attendance);
             let accepted = Accepted {

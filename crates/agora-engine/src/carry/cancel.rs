@@ -2,12 +2,12 @@
 
 use std::pin::pin;
 
-use agora_core::ThreadId;
 use agora_core::entry::Happening;
 use agora_core::provider::ledger::{LedgerError, ThreadView};
 use agora_core::provider::shelf::Clearing;
 use agora_core::record::Record;
 use agora_core::state::{QuestionState, ThreadState};
+use agora_core::{DispatchId, ThreadId};
 
 use super::{CarryError, Engine, live_dispatch};
 
@@ -35,8 +35,14 @@ impl Engine {
         }
     }
 
-    /// Returns when the dispatch that was live has ended. Whoever carries the thread hears the wish; if nobody does, or whoever
-    /// did dies, it is ours to carry.
+    /// Returns when a dispatch has ended, whoever carries its thread.
+    pub async fn wait(&self, thread: &ThreadId, dispatch: &DispatchId) -> Result<(), CarryError> {
+        let view = self.view(thread).await?;
+        if live_dispatch(&view.thread) == Some(dispatch) { self.see_it_through(&view).await } else { Ok(()) }
+    }
+
+    /// Returns when the dispatch that was live has ended. Whoever carries the thread hears wishes; if nobody does, or whoever did
+    /// dies or only looked, it is ours to carry.
     async fn see_it_through(&self, view: &ThreadView) -> Result<(), CarryError> {
         let (thread, live) = (&view.thread_id, live_dispatch(&view.thread));
         let mut watch = self.world().ledger.watch().map_err(CarryError::Ledger)?;

@@ -14,6 +14,7 @@ use agora_core::state::DispatchState;
 use agora_core::wire::line::{Line, Said};
 
 use super::{CarryError, Engine};
+use crate::sabotage::{self, Bug};
 
 /// How long a worker may take to end when its outcome is stored.
 const LAST_BREATH: Duration = Duration::from_secs(20);
@@ -52,8 +53,10 @@ impl Engine {
         let line = Line { seq: 0, at: self.world.clock.now(), said: Said::Event(event) };
         let text = line.to_text(&self.world.keys.event_key(id)).unwrap_or_default();
         match self.world.shelf.conclude(id, &text).await.map_err(CarryError::Shelf)? {
-            Concluded::Ours => self.take_in(view, dispatch, &text).await,
-            Concluded::Theirs(theirs) => self.take_in(view, dispatch, &theirs).await,
+            Concluded::Theirs(theirs) if !sabotage::is(Bug::ForgetsOutcome) => {
+                self.take_in(view, dispatch, &theirs).await
+            }
+            Concluded::Ours | Concluded::Theirs(_) => self.take_in(view, dispatch, &text).await,
         }
     }
 
@@ -73,6 +76,9 @@ impl Engine {
 
     /// Returns when no process of the dispatch is left: an end is recorded only then.
     async fn see_it_gone(&self, dispatch: &DispatchView) -> Result<(), CarryError> {
+        if sabotage::is(Bug::EndsTooEarly) {
+            return Ok(());
+        }
         let id = &dispatch.job.dispatch_id;
         let Some(target) = self.target(&dispatch.job.target) else { return Ok(()) };
         if target.compute.look(id).await.map_err(CarryError::Compute)? != WorkerLife::Running {
@@ -187,7 +193,7 @@ fn happenings(event: Event, dispatch: &DispatchView, closes: bool) -> Vec<Happen
         _ => None,
     };
     what.push(event.into());
-    what.extend(opened);
+    what.extend(opened.filter(|_| !sabotage::is(Bug::LosesQuestion)));
     if closes {
         what.push(Record::ThreadEnded {}.into());
     }

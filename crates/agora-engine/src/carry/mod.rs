@@ -30,6 +30,7 @@ use agora_core::reason::{Failure, FailureCode};
 use agora_core::state::Thread;
 use agora_core::{DispatchId, Name, ThreadId};
 
+use crate::sabotage::{self, Bug};
 use crate::world::{Target, World};
 
 /// Why a thread could not be moved on. Nothing is lost: it stands where it stood, for the next carrier.
@@ -86,7 +87,11 @@ impl Engine {
         // Boxed, because a carrier that waits may start another: else the type of one would hold the other's.
         Box::pin(async move {
             let lease = self.world.leases.try_take(thread).await.map_err(CarryError::Lease)?;
-            let Some(lease) = lease else { return Ok(Carried::ByAnother) };
+            let lease = match lease {
+                Some(lease) => lease,
+                None if sabotage::is(Bug::NoLeaseCheck) => Box::new(sabotage::NoLease),
+                None => return Ok(Carried::ByAnother),
+            };
             let (engine, thread) = (self.clone(), thread.clone());
             self.world.tasks.start(Box::pin(async move {
                 // What went wrong is found again by whoever looks at the thread next; here nobody is there to be told.
@@ -114,7 +119,7 @@ impl Engine {
         tries: &mut Tries,
     ) -> Result<(), CarryError> {
         let job = &dispatch.job;
-        if view.cancel_wished_at.is_some() {
+        if view.cancel_wished_at.is_some() && !sabotage::is(Bug::LosesWish) {
             return self.end_cancelled(view, dispatch).await;
         }
         let seconds = job.limits.timeout_seconds;
@@ -127,7 +132,8 @@ impl Engine {
         let Some(target) = self.world.targets.get(&job.target) else {
             return self.fail(view, dispatch, no_target(&job.target)).await;
         };
-        let claim = self.world.ledger.claim(&job.dispatch_id, self.world.mark(), target.max_concurrent);
+        let most = if sabotage::is(Bug::NoRoomCheck) { u32::MAX } else { target.max_concurrent };
+        let claim = self.world.ledger.claim(&job.dispatch_id, self.world.mark(), most);
         match claim.await.map_err(CarryError::Ledger)? {
             Claim::Granted => self.launch(view, dispatch, target, tries).await,
             Claim::Waits { .. } => queue::wait(self, target, job, deadline).await,

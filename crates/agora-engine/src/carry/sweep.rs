@@ -5,6 +5,7 @@ use agora_core::provider::shelf::Clearing;
 use agora_core::{DispatchId, ThreadId};
 
 use super::{CarryError, Engine};
+use crate::sabotage::{self, Bug};
 
 /// How many threads are forgotten in one go: a sweep that is interrupted has done something.
 const AT_ONCE: usize = 256;
@@ -45,7 +46,7 @@ impl Engine {
                 Some(view) if swept.threads.contains(&view.job.thread_id) => {}
                 Some(view) => {
                     swept.bytes_after += size;
-                    if !view.state.is_live() && self.view(&view.job.thread_id).await?.thread.has_ended() {
+                    if !view.state.is_live() && self.is_closed(&view.job.thread_id).await? {
                         // Whoever recorded its end was to do this.
                         self.clear(mode, &id, Clearing::Workspace).await?;
                         ended.push((view, size));
@@ -57,31 +58,45 @@ impl Engine {
         Ok(swept)
     }
 
+    async fn is_closed(&self, thread: &ThreadId) -> Result<bool, CarryError> {
+        let view = self.world().ledger.thread(thread).await.map_err(CarryError::Ledger)?;
+        Ok(view.is_some_and(|view| view.thread.has_ended()) || sabotage::is(Bug::SweepsOpen))
+    }
+
     async fn forget_expired(&self, mode: Sweep, swept: &mut Swept) -> Result<(), CarryError> {
         let (ledger, now) = (&self.world().ledger, self.world().clock.now());
         loop {
             let most = if mode == Sweep::DryRun { usize::MAX } else { AT_ONCE };
             let expired = ledger.expired(now, most).await.map_err(CarryError::Ledger)?;
-            for thread in &expired {
-                let view = self.view(thread).await?;
-                // The ledger last: whoever is interrupted finds the thread again.
-                for (dispatch, _) in view.thread.dispatches() {
-                    self.clear(mode, dispatch, Clearing::Everything).await?;
-                    if mode == Sweep::Really {
-                        let job = self.papers(dispatch).await?.job;
-                        self.world().vault.forget(&job).await.map_err(CarryError::Secret)?;
-                    }
-                }
-                if mode == Sweep::Really {
-                    ledger.forget(thread).await.map_err(CarryError::Ledger)?;
+            let done = expired.len() < AT_ONCE || mode == Sweep::DryRun;
+            for thread in expired {
+                if mode == Sweep::DryRun || self.forget(&thread).await? {
+                    swept.threads.push(thread);
                 }
             }
-            let done = expired.len() < AT_ONCE || mode == Sweep::DryRun;
-            swept.threads.extend(expired);
             if done {
                 return Ok(());
             }
         }
+    }
+
+    /// Forgets a thread, unless somebody went on with it meanwhile. The ledger first: it alone knows. What an interrupted sweep
+    /// leaves of the places is nobody's, and found as that.
+    async fn forget(&self, thread: &ThreadId) -> Result<bool, CarryError> {
+        let ledger = &self.world().ledger;
+        let view = ledger.thread(thread).await.map_err(CarryError::Ledger)?;
+        let mut papers = Vec::new();
+        for (id, _) in view.iter().flat_map(|view| view.thread.dispatches()) {
+            papers.extend(ledger.dispatch(id).await.map_err(CarryError::Ledger)?);
+        }
+        if !ledger.forget(thread).await.map_err(CarryError::Ledger)? {
+            return Ok(false);
+        }
+        for DispatchView { job, .. } in papers {
+            self.clear(Sweep::Really, &job.dispatch_id, Clearing::Everything).await?;
+            self.world().vault.forget(&job).await.map_err(CarryError::Secret)?;
+        }
+        Ok(true)
     }
 
     /// Takes the snapshots of ended threads away, those that ended first, until there is room.
@@ -96,6 +111,11 @@ impl Engine {
         for (view, size) in ended {
             if swept.bytes_after <= most {
                 return Ok(());
+            }
+            let lease = self.world().leases.try_take(&view.job.thread_id).await.map_err(CarryError::Lease)?;
+            // Whoever goes on with the thread from here on cannot start before this is done.
+            if lease.is_none() || !self.is_closed(&view.job.thread_id).await? {
+                continue;
             }
             let id = view.job.dispatch_id;
             self.clear(mode, &id, Clearing::Snapshots).await?;
