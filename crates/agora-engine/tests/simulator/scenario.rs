@@ -1,74 +1,84 @@
-//! A story: some processes that dispatch, cancel, continue and recover; troubles; and what must be true when they are over.
+//! A story: some processes that do what engines do, troubles, and a world that heals.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
 use agora_core::blobs::Blobs;
-use agora_core::entry::Happening;
-use agora_core::event::{Event, Resolved, ResolvedBundle};
-use agora_core::job::{Attendance, Job, JobEssentials};
 use agora_core::provider::ledger::Ledger;
-use agora_core::state::{Thread, ThreadState};
-use agora_core::wire::line::{Line, Said};
-use agora_core::wire::manifest::Limits;
-use agora_core::{ContentHash, DispatchId, Namespace, ThreadId, Timestamp};
 use agora_engine::{Engine, Sweep, Target, World};
-use agora_testkit::ledger::MemoryLedger;
 
+use crate::deed::{self, Deed, Told};
 use crate::executor::{Executor, Process};
 use crate::machine::{Faults, Machine};
-use crate::seams::Seams;
+use crate::seams::{Seams, whole};
+use crate::store::{Kind, Store};
 
 /// More steps than any story that comes to an end takes.
 const TOO_LONG: u32 = 400_000;
 
-/// What the processes were told, which must hold whatever happened to them afterwards.
-#[derive(Debug, Default)]
-struct Told {
-    accepted: Vec<(ThreadId, DispatchId)>,
+/// A story that was told to its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ending {
+    /// What was recorded, a line each.
+    pub(crate) text: String,
+    /// What happened, and how often.
+    pub(crate) seen: BTreeMap<&'static str, u64>,
 }
 
-struct Story {
-    machine: Arc<Machine>,
-    told: Arc<Mutex<Told>>,
-    room: u32,
+pub(crate) struct Story {
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) told: Arc<Told>,
+    pub(crate) room: u32,
+    pub(crate) store: Store,
+    pub(crate) ledger: Arc<dyn Ledger>,
+    /// Whether processes find a disk with little room for the ledger.
+    cramped: bool,
     processes: u64,
 }
 
-/// The clock of the ledger, which is the machine's.
-#[derive(Debug)]
-struct MachineClock(Executor);
-
-impl agora_core::time::Clock for MachineClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.now())
-    }
+/// Plays the story of a seed, checks its end, and returns it, or what was wrong.
+pub(crate) fn try_play(seed: u64, faults: Faults, kind: Kind) -> Result<Ending, String> {
+    std::panic::catch_unwind(|| Story::new(seed, faults, kind).play()).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
+    })
 }
 
-/// Plays the story of a seed, checks its end, and returns it in a text.
-pub(crate) fn play(seed: u64, faults: Faults) -> String {
-    let told = std::panic::catch_unwind(|| Story::new(seed, faults).play());
-    match told {
-        Ok(text) => text,
-        Err(_) => panic!("seed {seed} failed: AGORA_SIM_SEED={seed} plays it again"),
+/// Plays a story that must come to a good end.
+pub(crate) fn play(seed: u64, faults: Faults, kind: Kind) -> Ending {
+    match try_play(seed, faults, kind) {
+        Ok(ending) => ending,
+        Err(wrong) => {
+            let file = if kind == Kind::File { " AGORA_SIM_FILE=1" } else { "" };
+            panic!("seed {seed}: {wrong}\n`AGORA_SIM_SEED={seed}{file}` plays it again")
+        }
     }
 }
 
 impl Story {
-    fn new(seed: u64, faults: Faults) -> Self {
+    fn new(seed: u64, faults: Faults, kind: Kind) -> Self {
         let executor = Executor::new(seed);
-        let ledger = MemoryLedger::new(Arc::new(MachineClock(executor.clone())));
         let room = 1 + u32::try_from(executor.chance(|chance| chance.below(2))).unwrap();
-        Self { machine: Machine::new(executor, ledger, faults), told: Arc::default(), room, processes: 0 }
+        let store = Store::new(kind, &executor);
+        let cramped = kind == Kind::File && faults.full > 0;
+        let (machine, ledger) = (Machine::new(executor, faults), store.ledger());
+        Self { machine, told: Arc::default(), room, store, ledger, cramped, processes: 0 }
     }
 
     fn engine(&mut self) -> (Process, Engine) {
         self.processes += 1;
         let process = Process(self.processes);
-        let executor = &self.machine.executor;
-        let skew = i64::try_from(executor.chance(|chance| chance.below(2000))).unwrap() - 1000;
-        let seams = Arc::new(Seams { machine: Arc::clone(&self.machine), process, skew });
+        let (skew, pages) = self.machine.executor.chance(|chance| {
+            let pages =
+                (self.cramped && chance.one_of(300)).then(|| u32::try_from(chance.below(60)).unwrap());
+            (i64::try_from(chance.below(2000)).unwrap() - 1000, pages)
+        });
+        if pages.is_some() {
+            self.machine.note("little room");
+        }
+        let (machine, ledger) = (Arc::clone(&self.machine), self.store.open(pages));
+        let seams = Arc::new(Seams { machine, process, ledger, skew: AtomicI64::new(skew) });
         let target = Target::new(seams.clone(), self.room);
         let world = World {
             ledger: seams.clone(),
@@ -88,50 +98,58 @@ impl Story {
         (process, Engine::new(world))
     }
 
-    fn play(mut self) -> String {
+    fn play(mut self) -> Ending {
+        self.trouble();
+        self.heal();
+        let text = self.store.enter(|| self.check());
+        Ending { text, seen: self.machine.noted() }
+    }
+
+    fn trouble(&mut self) {
         let executor = self.machine.executor.clone();
         let mut running: Vec<Process> = Vec::new();
         let mut to_come = 2 + executor.chance(|chance| chance.below(4));
         let mut steps = 0_u32;
-        loop {
+        while !running.is_empty() || to_come > 0 {
             if running.len() < 3 && to_come > 0 && (running.is_empty() || executor.chance(|c| c.one_of(10))) {
                 to_come -= 1;
                 running.push(self.start_process());
             }
-            if !executor.step() && to_come == 0 {
-                break;
-            }
+            let moved = self.store.enter(|| executor.step());
+            assert!(moved || to_come > 0, "somebody waits for what never comes");
             running.retain(|process| executor.alive(*process));
-            if !running.is_empty() && self.machine.strikes(|faults| faults.crash) {
+            if !running.is_empty() && self.machine.strikes("crash", |faults| faults.crash) {
                 let victim = executor.chance(|chance| chance.below(running.len() as u64));
                 self.kill(running.remove(usize::try_from(victim).unwrap()));
             }
             steps += 1;
             assert!(steps < TOO_LONG, "it does not come to an end");
-            if running.is_empty() && to_come == 0 {
-                break;
-            }
         }
-        self.heal();
-        self.check()
     }
 
     fn kill(&self, process: Process) {
         self.machine.executor.kill(process);
         // The death of a process closes the bell that it held open.
-        self.machine.ledger.ring();
+        self.machine.recorded();
         self.machine.ring();
     }
 
-    /// A process: it recovers, as every command does, and then does a few things one after another.
+    /// A process: it recovers, as every command does, and then does a few things one after another. It may begin with what one that
+    /// died did not come to the end of.
     fn start_process(&mut self) -> Process {
         let (process, engine) = self.engine();
         let (machine, told) = (Arc::clone(&self.machine), Arc::clone(&self.told));
+        let again = self.machine.executor.chance(|chance| chance.one_of(500));
+        let again = self.told.words().unfinished.pop_first().map(|(_, deed)| deed).filter(|_| again);
         let task = async move {
-            recover(&engine).await;
+            deed::recover(&machine, &engine).await;
+            if let Some(again) = again {
+                machine.note("tried again");
+                again.perform(&machine, &engine, &told).await;
+            }
             let deeds = 1 + machine.executor.chance(|chance| chance.below(4));
             for _ in 0..deeds {
-                deed(&machine, &engine, &told).await;
+                Deed::draw(&machine, &told).perform(&machine, &engine, &told).await;
                 machine.executor.pause().await;
             }
         };
@@ -141,24 +159,26 @@ impl Story {
 
     /// No more troubles: commands run one after another until nothing is left to do.
     fn heal(&mut self) {
-        *self.machine.faults.lock().unwrap() = Faults::default();
+        *self.machine.faults.lock().unwrap() = Faults::NONE;
+        self.cramped = false;
         let executor = self.machine.executor.clone();
         for _ in 0..50 {
             let (process, engine) = self.engine();
+            let machine = Arc::clone(&self.machine);
             executor.spawn(
                 process,
                 Box::pin(async move {
-                    recover(&engine).await;
+                    deed::recover(&machine, &engine).await;
                     engine.sweep(Sweep::Really, None).await.unwrap();
                 }),
             );
             let mut steps = 0;
-            while executor.alive(process) && executor.step() {
+            while executor.alive(process) && self.store.enter(|| executor.step()) {
                 steps += 1;
                 assert!(steps < TOO_LONG, "it does not heal");
             }
             self.kill(process);
-            if self.at_rest() {
+            if self.store.enter(|| self.at_rest()) {
                 return;
             }
             // Timers that are due later, and workers that run on.
@@ -171,154 +191,9 @@ impl Story {
     }
 
     fn at_rest(&self) -> bool {
-        let ledger = &self.machine.ledger;
-        let carried = now(ledger.carried()).unwrap();
-        let due = now(ledger.next_due()).unwrap();
+        let carried = whole(self.ledger.carried()).unwrap();
+        let due = whole(self.ledger.next_due()).unwrap();
         let alive = self.machine.state().workers.values().any(|worker| worker.alive);
         carried.is_empty() && due.is_none() && !alive
-    }
-
-    fn check(&self) -> String {
-        let (ledger, state) = (&self.machine.ledger, self.machine.state());
-        let told = self.told.lock().unwrap();
-        let mut story = String::new();
-        assert!(state.leases.is_empty(), "a lease is left: {:?}", state.leases);
-        assert!(
-            state.busiest <= self.room as usize,
-            "{} ran at once, with room for {}",
-            state.busiest,
-            self.room
-        );
-        for (id, worker) in &state.workers {
-            assert!(!worker.alive && worker.runs <= 1, "{id}: {worker:?}");
-        }
-        for (thread_id, first) in &told.accepted {
-            let view = now(ledger.thread(thread_id)).unwrap().expect("what was accepted is not lost");
-            let entries = now(ledger.read(thread_id, 0, usize::MAX)).unwrap();
-            let mut folded: Option<Thread> = None;
-            for (entry, seq) in entries.iter().zip(1..) {
-                assert_eq!(entry.seq, seq);
-                folded = Some(match folded {
-                    None => Thread::begin(&entry.what).unwrap(),
-                    Some(thread) => thread.after(&entry.what).unwrap(),
-                });
-            }
-            assert_eq!(folded.as_ref(), Some(&view.thread), "replay is what was live");
-            assert!(entries.windows(2).all(|pair| pair[0].at <= pair[1].at), "time runs forward");
-            assert_eq!(view.thread.dispatches()[0].0, *first);
-            let waits = matches!(view.thread.state(), ThreadState::Waiting);
-            assert!(waits || view.thread.has_ended(), "{thread_id} rests: {:?}", view.thread.state());
-            assert!(waits || !state.secrets.contains(thread_id), "{thread_id}: its secrets are gone");
-            for entry in &entries {
-                writeln!(story, "{thread_id} {} {}", entry.seq, entry.what.kind()).unwrap();
-                if let Happening::Event(event) = &entry.what
-                    && event.is_terminal()
-                {
-                    self.check_end(event, state.outcomes.get(event.dispatch_id()));
-                    let id = event.dispatch_id();
-                    assert!(!state.workspaces.contains(id), "{id}: its workspace is left");
-                }
-            }
-        }
-        story
-    }
-
-    /// What is recorded is what is stored, whoever stored it.
-    fn check_end(&self, recorded: &Event, stored: Option<&String>) {
-        let stored = stored.expect("an end goes by a stored outcome");
-        let line = Line::parse(stored, &self.machine.keys.event_key(recorded.dispatch_id())).unwrap();
-        assert_eq!(line.said, Said::Event(recorded.clone()));
-    }
-}
-
-/// What every command does first. What nobody carries is carried to its rest.
-async fn recover(engine: &Engine) {
-    if let Ok(found) = engine.recover().await {
-        for thread in found.orphans {
-            let _ = engine.carry_aside(&thread).await;
-        }
-    }
-}
-
-async fn deed(machine: &Machine, engine: &Engine, told: &Mutex<Told>) {
-    let known: Vec<ThreadId> =
-        told.lock().unwrap().accepted.iter().map(|(thread, _)| thread.clone()).collect();
-    let any = |machine: &Machine| {
-        let place = machine.executor.chance(|chance| chance.below(known.len() as u64));
-        known.get(usize::try_from(place).unwrap()).cloned()
-    };
-    match machine.executor.chance(|chance| chance.below(10)) {
-        0..5 => {
-            let job = job(machine, engine);
-            let (thread, dispatch) = (job.thread_id.clone(), job.dispatch_id.clone());
-            machine.state().secrets.insert(thread.clone());
-            if engine.accept(job, None).await.is_ok() {
-                told.lock().unwrap().accepted.push((thread.clone(), dispatch));
-                let _ = engine.carry_aside(&thread).await;
-            }
-        }
-        5..8 => {
-            if let Some(thread) = any(machine)
-                && let Ok(view) = engine.cancel(&thread).await
-            {
-                // Nothing of it is left when the cancel returns.
-                let state = machine.state();
-                for (dispatch, _) in view.thread.dispatches() {
-                    assert!(
-                        !state.workers.get(dispatch).is_some_and(|worker| worker.alive),
-                        "{dispatch} is alive"
-                    );
-                }
-            }
-        }
-        8 => {
-            if let Some(thread) = any(machine)
-                && engine.go_on(&thread, Some("more".to_owned()), Attendance::Watched).await.is_ok()
-            {
-                let _ = engine.carry_aside(&thread).await;
-            }
-        }
-        _ => recover(engine).await,
-    }
-}
-
-fn job(machine: &Machine, engine: &Engine) -> Job {
-    let mut entropy = [0; 10];
-    engine.world().entropy.draw(&mut entropy);
-    let thread_id = ThreadId::from_entropy(entropy);
-    engine.world().entropy.draw(&mut entropy);
-    let subagent = ResolvedBundle {
-        name: "planner".parse().unwrap(),
-        content_hash: ContentHash::of(b"planner"),
-        registered_at: Timestamp::from_millis(0),
-    };
-    let mut job = Job::new(JobEssentials {
-        namespace: Namespace::default(),
-        dispatch_id: DispatchId::from_entropy(entropy),
-        thread_id,
-        resolved: Resolved { subagent, capabilities: Vec::new(), env: Vec::new() },
-        runtime: "command".to_owned(),
-        input: serde_json::Map::new(),
-        limits: Limits { timeout_seconds: 30, memory_bytes: None, processes: None, budget: None },
-        target: "local".parse().unwrap(),
-        retention_days: 30,
-        overtime_seconds: 60,
-        salt: String::new(),
-    });
-    machine.executor.chance(|chance| {
-        job.priority = i32::try_from(chance.below(3)).unwrap();
-        if chance.one_of(500) {
-            job.attendance = Attendance::Detached;
-        }
-    });
-    job
-}
-
-/// Runs what never waits.
-fn now<T>(future: impl Future<Output = T>) -> T {
-    let mut future = std::pin::pin!(future);
-    match future.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
-        std::task::Poll::Ready(value) => value,
-        std::task::Poll::Pending => panic!("it waits"),
     }
 }

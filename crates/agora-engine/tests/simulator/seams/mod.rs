@@ -1,83 +1,112 @@
 //! The seams of a process: each call gives others time to run, before and after it does its work, and may go wrong.
 
+mod ledger;
+
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use agora_core::entry::Entry;
 use agora_core::job::Job;
 use agora_core::provider::alarm::Alarm;
 use agora_core::provider::blob::{BlobKey, BlobStore, StoreError};
 use agora_core::provider::compute::{Compute, ComputeError, Launch, WorkerLife};
 use agora_core::provider::lease::{Lease, Leases};
-use agora_core::provider::ledger::{
-    Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, Outgoing, ThreadView,
-    Watch,
-};
+use agora_core::provider::ledger::Ledger;
 use agora_core::provider::secret::SecretError;
 use agora_core::provider::shelf::{Clearing, Concluded, Shelf};
 use agora_core::provider::{Outage, Unavailable};
 use agora_core::secret::SecretRef;
+use agora_core::state::Thread;
 use agora_core::time::Clock;
 use agora_core::wire::bootstrap::{ManifestAt, Supplied};
 use agora_core::wire::manifest::{DispatchManifest, Location};
-use agora_core::{ContentHash, DispatchId, Name, Namespace, ThreadId, Timestamp};
+use agora_core::{ContentHash, DispatchId, ThreadId, Timestamp};
 use agora_engine::{Entropy, Task, Tasks, Vault};
 use async_trait::async_trait;
 
+pub(crate) use ledger::whole;
+
 use crate::executor::Process;
-use crate::machine::{Machine, Worker};
+use crate::machine::Machine;
 
 /// What one process sees of the machine.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Seams {
     pub(crate) machine: Arc<Machine>,
     pub(crate) process: Process,
+    /// The process's own: in a file, others have theirs.
+    pub(crate) ledger: Arc<dyn Ledger>,
     /// How far the process's clock is from the machine's.
-    pub(crate) skew: i64,
+    pub(crate) skew: AtomicI64,
 }
 
 impl Seams {
-    async fn pause(&self) {
+    pub(super) async fn pause(&self) {
         self.machine.executor.pause().await;
     }
 
     fn full(&self) -> Option<Unavailable> {
-        self.machine.strikes(|faults| faults.full).then(|| Unavailable {
+        self.machine.strikes("full disk", |faults| faults.full).then(|| Unavailable {
             doing: "write".to_owned(),
             outage: Outage::Full,
             source: Box::new(io::Error::from(io::ErrorKind::StorageFull)),
         })
     }
 
-    /// A write: others run, there may be no room, and the process may die before it hears that it was done.
-    async fn write<T>(&self, work: impl AsyncFnOnce() -> T) -> Result<T, Unavailable> {
+    /// A write: others run, there may be no room, and the process may die before it hears that it was done, or hear that it was not.
+    pub(super) async fn write<T>(&self, work: impl FnOnce() -> T) -> Result<T, Unavailable> {
         self.pause().await;
         if let Some(full) = self.full() {
             return Err(full);
         }
-        let done = work().await;
+        let done = work();
         self.pause().await;
+        if self.machine.strikes("unheard write", |faults| faults.unheard) {
+            return Err(Unavailable {
+                doing: "write".to_owned(),
+                outage: Outage::Failed,
+                source: Box::new(io::Error::other("nobody knows whether it was done")),
+            });
+        }
         Ok(done)
+    }
+
+    /// Whoever moves a thread on has its lease, or believes to.
+    pub(super) fn check_lease(&self, dispatch: &DispatchId) {
+        let (state, journal) = (self.machine.state(), self.machine.journal());
+        let Some(thread) = journal.thread_id_of(dispatch) else { return };
+        let held = state.leases.get(thread).is_some_and(|holders| holders.contains(&self.process));
+        assert!(held, "{:?} moves {thread} on without its lease", self.process);
     }
 }
 
 impl Clock for Seams {
     fn now(&self) -> Timestamp {
-        let jump = if self.machine.strikes(|faults| faults.jump) { -3000 } else { 0 };
-        Timestamp::from_millis(self.machine.executor.now() + self.skew + jump)
+        if self.machine.strikes("clock set", |faults| faults.jump) {
+            let by = self.machine.executor.chance(|chance| match chance.below(3) {
+                0 => chance.below(10_000),
+                1 => chance.below(600_000),
+                _ => chance.below(20_000_000),
+            });
+            let by = i64::try_from(by).unwrap();
+            let by = if self.machine.executor.chance(|chance| chance.one_of(500)) { by } else { -by };
+            self.skew.fetch_add(by, Ordering::Relaxed);
+        }
+        Timestamp::from_millis(self.machine.executor.now() + self.skew.load(Ordering::Relaxed))
     }
 }
 
 #[async_trait]
 impl Alarm for Seams {
     async fn at(&self, moment: Timestamp) {
-        self.machine.executor.sleep_until(moment.as_millis() - self.skew).await;
+        self.machine.executor.sleep_until(moment.as_millis() - self.skew.load(Ordering::Relaxed)).await;
     }
 }
 
 impl Tasks for Seams {
     fn start(&self, task: Task) {
+        self.machine.note("carried aside");
         self.machine.executor.spawn(self.process, task);
     }
 }
@@ -99,7 +128,7 @@ impl Vault for Seams {
     }
 
     async fn forget(&self, job: &Job) -> Result<(), SecretError> {
-        let removed = self.write(async || self.machine.state().secrets.remove(&job.thread_id)).await;
+        let removed = self.write(|| self.machine.state().secrets.remove(&job.thread_id)).await;
         removed.map(|_| ()).map_err(SecretError::Unavailable)
     }
 }
@@ -120,6 +149,7 @@ impl BlobStore for Seams {
 struct Held {
     machine: Arc<Machine>,
     thread: ThreadId,
+    process: Process,
 }
 
 impl Lease for Held {}
@@ -128,11 +158,11 @@ impl Drop for Held {
     fn drop(&mut self) {
         {
             let mut state = self.machine.state();
-            if let Some(count) = state.leases.get_mut(&self.thread) {
-                *count -= 1;
-                if *count == 0 {
-                    state.leases.remove(&self.thread);
-                }
+            let holders = state.leases.get_mut(&self.thread).expect("it was taken");
+            let place = holders.iter().position(|holder| *holder == self.process).expect("it was taken");
+            holders.remove(place);
+            if holders.is_empty() {
+                state.leases.remove(&self.thread);
             }
         }
         self.machine.ring();
@@ -143,13 +173,13 @@ impl Drop for Held {
 impl Leases for Seams {
     async fn try_take(&self, thread: &ThreadId) -> Result<Option<Box<dyn Lease>>, Unavailable> {
         self.pause().await;
-        let double = self.machine.strikes(|faults| faults.double_lease);
-        let mut state = self.machine.state();
-        if state.leases.contains_key(thread) && !double {
+        let taken = self.machine.state().leases.contains_key(thread);
+        if taken && !self.machine.strikes("double lease", |faults| faults.double_lease) {
             return Ok(None);
         }
-        *state.leases.entry(thread.clone()).or_insert(0) += 1;
-        Ok(Some(Box::new(Held { machine: Arc::clone(&self.machine), thread: thread.clone() })))
+        let (machine, thread, process) = (Arc::clone(&self.machine), thread.clone(), self.process);
+        machine.state().leases.entry(thread.clone()).or_default().push(process);
+        Ok(Some(Box::new(Held { machine, thread, process })))
     }
 
     async fn take(&self, thread: &ThreadId) -> Result<Box<dyn Lease>, Unavailable> {
@@ -174,7 +204,12 @@ impl Shelf for Seams {
     }
 
     async fn stage(&self, manifest: &DispatchManifest) -> Result<ManifestAt, Unavailable> {
-        self.write(async || self.machine.state().workspaces.insert(manifest.dispatch_id.clone())).await?;
+        self.write(|| {
+            let (id, mut state) = (&manifest.dispatch_id, self.machine.state());
+            state.threads.insert(id.clone(), manifest.thread_id.clone());
+            state.places.entry(id.clone()).or_default().workspace = true;
+        })
+        .await?;
         Ok(ManifestAt { location: "file:///manifest".parse().unwrap(), hash: ContentHash::of(b"m") })
     }
 
@@ -201,11 +236,16 @@ impl Shelf for Seams {
     }
 
     async fn conclude(&self, dispatch: &DispatchId, line: &str) -> Result<Concluded, Unavailable> {
-        self.write(async || {
+        self.check_lease(dispatch);
+        self.write(|| {
             let mut state = self.machine.state();
             match state.outcomes.get(dispatch) {
-                Some(theirs) => Concluded::Theirs(theirs.clone()),
+                Some(theirs) => {
+                    self.machine.note("concluded: theirs");
+                    Concluded::Theirs(theirs.clone())
+                }
                 None => {
+                    self.machine.note("concluded: ours");
                     state.outcomes.insert(dispatch.clone(), line.to_owned());
                     Concluded::Ours
                 }
@@ -219,21 +259,60 @@ impl Shelf for Seams {
         Ok(self.machine.state().reports.get(dispatch).cloned())
     }
 
-    async fn clear(&self, dispatch: &DispatchId, _: Clearing) -> Result<(), Unavailable> {
-        self.write(async || self.machine.state().workspaces.remove(dispatch)).await.map(|_| ())
+    async fn clear(&self, dispatch: &DispatchId, what: Clearing) -> Result<(), Unavailable> {
+        self.write(|| self.take_away(dispatch, what)).await
     }
 
     async fn read(&self, _: &DispatchId, _: &str, _: u64, _: u64) -> Result<Option<Vec<u8>>, Unavailable> {
         Ok(None)
     }
 
-    async fn size(&self, _: &DispatchId) -> Result<u64, Unavailable> {
-        Ok(1)
+    async fn size(&self, dispatch: &DispatchId) -> Result<u64, Unavailable> {
+        let place = self.machine.state().places.get(dispatch).copied().unwrap_or_default();
+        Ok(1 + u64::from(place.workspace) + u64::from(place.snapshots))
     }
 
     async fn list(&self) -> Result<Vec<DispatchId>, Unavailable> {
         self.pause().await;
-        Ok(self.machine.state().workspaces.iter().cloned().collect())
+        Ok(self.machine.state().places.keys().cloned().collect())
+    }
+}
+
+impl Seams {
+    /// Nothing of a thread that is open is taken, nor from under a worker.
+    fn take_away(&self, dispatch: &DispatchId, what: Clearing) {
+        let mut state = self.machine.state();
+        let alive = state.workers.get(dispatch).is_some_and(|worker| worker.alive);
+        assert!(!alive, "{dispatch}: its workspace is taken from under its worker");
+        let thread = self.machine.journal().thread_of(dispatch);
+        let open = thread.as_ref().is_some_and(|thread| !thread.has_ended());
+        let Some(place) = state.places.get_mut(dispatch) else { return };
+        place.workspace = false;
+        match what {
+            Clearing::Workspace => {}
+            Clearing::Snapshots => {
+                // Somebody may have gone on with the thread just now. Nobody has looked at what there is to go on with.
+                let live = thread.iter().flat_map(Thread::dispatches).find(|(_, state)| state.is_live());
+                let claimed = live.is_some_and(|(id, _)| {
+                    whole(self.ledger.dispatch(id)).unwrap().is_some_and(|view| view.claim.is_some())
+                });
+                let used = open && (claimed || live.is_none()) && place.snapshots;
+                assert!(
+                    !used || self.machine.faults().double_lease > 0,
+                    "{dispatch}: its thread is open, and its snapshots are taken"
+                );
+                place.snapshots = false;
+                self.machine.note("swept: snapshots");
+            }
+            Clearing::Everything => {
+                assert!(!open, "{dispatch}: its thread is open, and everything is taken");
+                state.places.remove(dispatch);
+                state.outcomes.remove(dispatch);
+                state.reports.remove(dispatch);
+                state.lines.remove(dispatch);
+                self.machine.note("swept: everything");
+            }
+        }
     }
 }
 
@@ -260,15 +339,16 @@ impl Compute for Seams {
         if let Some(full) = self.full() {
             return Err(ComputeError::NotStarted(full));
         }
+        self.check_lease(id);
         {
-            let mut state = self.machine.state();
-            let known = state.workers.get(id);
-            let ran = known.is_some_and(|worker| worker.alive || worker.runs > 0);
+            let state = self.machine.state();
+            let ran = state.workers.get(id).is_some_and(|worker| worker.alive || worker.runs > 0);
             if ran || state.outcomes.contains_key(id) {
+                self.machine.note("started already");
                 return Err(ComputeError::StartedAlready);
             }
-            state.workers.insert(id.clone(), Worker { alive: true, runs: 0, told_to_end: false });
         }
+        self.machine.spawn(id);
         let mut spawned = Spawned { machine: &self.machine, id, given: false };
         self.pause().await;
         spawned.given = true;
@@ -312,112 +392,5 @@ impl Compute for Seams {
         }
         self.pause().await;
         Ok(())
-    }
-}
-
-/// The ledger in memory, with time and trouble around each call.
-#[async_trait]
-impl Ledger for Seams {
-    async fn append(&self, append: Append) -> Result<Vec<Entry>, LedgerError> {
-        let done = self.write(async || self.machine.ledger.append(append).await).await;
-        done.map_err(LedgerError::Unavailable)?
-    }
-
-    async fn read(&self, thread: &ThreadId, seen: u64, most: usize) -> Result<Vec<Entry>, LedgerError> {
-        self.pause().await;
-        self.machine.ledger.read(thread, seen, most).await
-    }
-
-    async fn read_all(
-        &self,
-        namespace: &Namespace,
-        after: u64,
-        most: usize,
-    ) -> Result<Vec<(u64, Entry)>, LedgerError> {
-        self.pause().await;
-        self.machine.ledger.read_all(namespace, after, most).await
-    }
-
-    async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadView>, LedgerError> {
-        self.pause().await;
-        self.machine.ledger.thread(thread).await
-    }
-
-    async fn dispatch(&self, dispatch: &DispatchId) -> Result<Option<DispatchView>, LedgerError> {
-        self.pause().await;
-        self.machine.ledger.dispatch(dispatch).await
-    }
-
-    async fn list(&self, filter: &Filter) -> Result<Vec<DispatchRow>, LedgerError> {
-        self.pause().await;
-        self.machine.ledger.list(filter).await
-    }
-
-    async fn carried(&self) -> Result<Vec<ThreadId>, LedgerError> {
-        self.pause().await;
-        self.machine.ledger.carried().await
-    }
-
-    async fn due(&self, by: Timestamp) -> Result<Vec<ThreadId>, LedgerError> {
-        self.pause().await;
-        self.machine.ledger.due(by).await
-    }
-
-    async fn next_due(&self) -> Result<Option<Timestamp>, LedgerError> {
-        self.machine.ledger.next_due().await
-    }
-
-    async fn head(&self, target: &Name, most: u32) -> Result<Vec<DispatchId>, LedgerError> {
-        self.pause().await;
-        self.machine.ledger.head(target, most).await
-    }
-
-    async fn place(&self, dispatch: &DispatchId) -> Result<Option<u64>, LedgerError> {
-        self.machine.ledger.place(dispatch).await
-    }
-
-    async fn claim(&self, dispatch: &DispatchId, mark: ClaimMark, most: u32) -> Result<Claim, LedgerError> {
-        let done = self.write(async || self.machine.ledger.claim(dispatch, mark, most).await).await;
-        done.map_err(LedgerError::Unavailable)?
-    }
-
-    async fn reclaim(
-        &self,
-        dispatch: &DispatchId,
-        seen: &ClaimMark,
-        mark: ClaimMark,
-    ) -> Result<bool, LedgerError> {
-        let done = self.write(async || self.machine.ledger.reclaim(dispatch, seen, mark).await).await;
-        done.map_err(LedgerError::Unavailable)?
-    }
-
-    async fn wish_cancel(&self, thread: &ThreadId) -> Result<bool, LedgerError> {
-        let done = self.write(async || self.machine.ledger.wish_cancel(thread).await).await;
-        done.map_err(LedgerError::Unavailable)?
-    }
-
-    async fn wished(&self) -> Result<Vec<ThreadId>, LedgerError> {
-        self.pause().await;
-        self.machine.ledger.wished().await
-    }
-
-    async fn outgoing(&self, by: Timestamp, most: usize) -> Result<Vec<Outgoing>, LedgerError> {
-        self.machine.ledger.outgoing(by, most).await
-    }
-
-    async fn told(&self, id: u64, again_at: Option<Timestamp>) -> Result<(), LedgerError> {
-        self.machine.ledger.told(id, again_at).await
-    }
-
-    async fn expired(&self, by: Timestamp, most: usize) -> Result<Vec<ThreadId>, LedgerError> {
-        self.machine.ledger.expired(by, most).await
-    }
-
-    async fn forget(&self, thread: &ThreadId) -> Result<bool, LedgerError> {
-        self.machine.ledger.forget(thread).await
-    }
-
-    fn watch(&self) -> Result<Box<dyn Watch>, LedgerError> {
-        self.machine.ledger.watch()
     }
 }

@@ -1,0 +1,154 @@
+//! What was recorded, kept beside the ledger and checked at the very moment: an end that holds only afterwards is none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use agora_core::entry::{Entry, Happening};
+use agora_core::event::Event;
+use agora_core::job::{Attendance, Job, due_at};
+use agora_core::provider::ledger::Paper;
+use agora_core::reason::FailureCode;
+use agora_core::record::Record;
+use agora_core::state::Thread;
+use agora_core::wire::line::{Line, Said};
+use agora_core::{DispatchId, ThreadId};
+
+use crate::machine::Machine;
+
+/// Everything that any ledger said it recorded, also to those who did not live to hear it.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    threads: BTreeMap<ThreadId, Vec<Entry>>,
+    jobs: BTreeMap<DispatchId, Job>,
+    keys: BTreeMap<String, DispatchId>,
+    /// Dispatches with their terminal events.
+    ends: BTreeMap<DispatchId, Event>,
+    forgotten: BTreeSet<ThreadId>,
+}
+
+impl Journal {
+    pub(crate) fn has_ended(&self, id: &DispatchId) -> bool {
+        self.ends.contains_key(id)
+    }
+
+    pub(crate) fn is_forgotten(&self, dispatch: &DispatchId) -> bool {
+        self.jobs.get(dispatch).is_some_and(|job| self.forgotten.contains(&job.thread_id))
+    }
+
+    pub(crate) fn threads(&self) -> impl Iterator<Item = (&ThreadId, &[Entry])> {
+        self.threads.iter().map(|(id, entries)| (id, entries.as_slice()))
+    }
+
+    /// Returns a thread that was recorded and not forgotten.
+    pub(crate) fn thread(&self, id: &ThreadId) -> Option<Thread> {
+        if self.forgotten.contains(id) {
+            return None;
+        }
+        let mut entries = self.threads.get(id)?.iter();
+        let first = Thread::begin(&entries.next()?.what).unwrap();
+        Some(entries.fold(first, |thread, entry| thread.after(&entry.what).unwrap()))
+    }
+
+    pub(crate) fn thread_id_of(&self, dispatch: &DispatchId) -> Option<&ThreadId> {
+        self.jobs.get(dispatch).map(|job| &job.thread_id)
+    }
+
+    pub(crate) fn thread_of(&self, dispatch: &DispatchId) -> Option<Thread> {
+        self.thread(&self.jobs.get(dispatch)?.thread_id)
+    }
+
+    /// Returns how often a thread went on by itself.
+    pub(crate) fn by_itself(&self, thread: &Thread) -> usize {
+        let retried = |id: &DispatchId| self.jobs[id].attendance == Attendance::Retried;
+        thread.dispatches().iter().filter(|(id, _)| retried(id)).count()
+    }
+
+    /// Only what is over is forgotten.
+    pub(crate) fn forget(&mut self, id: &ThreadId) {
+        let thread = self.thread(id).expect("what is forgotten was recorded");
+        assert!(thread.has_ended(), "{id} is open, and was forgotten");
+        let Self { keys, jobs, .. } = self;
+        keys.retain(|_, dispatch| jobs.get(dispatch).is_none_or(|job| job.thread_id != *id));
+        self.forgotten.insert(id.clone());
+    }
+
+    /// A job is filed: the one before it has ended, and a thread that moves on by itself had a reason to.
+    fn file(&mut self, job: &Job) {
+        if let Some(before) = &job.after {
+            let last = self.threads.get(&job.thread_id).into_iter().flatten().rev();
+            let mut ends = last.filter_map(|entry| match &entry.what {
+                Happening::Event(event) if event.is_terminal() => Some(event),
+                Happening::Event(_) | Happening::Record(_) => None,
+            });
+            let last = ends.next().expect("a thread goes on after something");
+            assert_eq!(last.dispatch_id(), before, "{} goes on where it was left", job.thread_id);
+            if job.attendance == Attendance::Retried {
+                let thread = self.thread(&job.thread_id).expect("it goes on");
+                let due = due_at(&thread, &self.jobs[before]);
+                assert!(due.is_some(), "{} goes on by itself after {last:?}", job.thread_id);
+            }
+        }
+        self.jobs.insert(job.dispatch_id.clone(), job.clone());
+    }
+}
+
+impl Machine {
+    /// Takes note of what was recorded, and checks what must hold at that moment.
+    pub(crate) fn journalise(&self, new: &[Entry], papers: &[Paper]) {
+        {
+            let mut journal = self.journal();
+            for paper in papers {
+                match paper {
+                    Paper::Job(job) => journal.file(job),
+                    Paper::Key { key, dispatch_id, .. } => {
+                        let other = journal.keys.insert(key.clone(), dispatch_id.clone());
+                        assert_eq!(other, None, "the key `{key}` made two dispatches");
+                    }
+                    Paper::Report { .. } | Paper::Outgoing { .. } => {}
+                }
+            }
+            for entry in new {
+                journal.threads.entry(entry.thread_id.clone()).or_default().push(entry.clone());
+            }
+        }
+        for entry in new {
+            match &entry.what {
+                Happening::Event(event) if event.is_terminal() => self.check_end(event),
+                Happening::Record(Record::ThreadEnded {}) => {
+                    let secrets = &self.state().secrets;
+                    assert!(!secrets.contains(&entry.thread_id), "{}: its secrets are left", entry.thread_id);
+                }
+                Happening::Event(_) | Happening::Record(_) => {}
+            }
+        }
+    }
+
+    /// One end each; nothing of it is left; and what is recorded is what is stored, whoever stored it.
+    fn check_end(&self, recorded: &Event) {
+        let id = recorded.dispatch_id();
+        let before = self.journal().ends.insert(id.clone(), recorded.clone());
+        assert_eq!(before, None, "{id} ended twice");
+        let state = self.state();
+        let alive = state.workers.get(id).is_some_and(|worker| worker.alive);
+        assert!(!alive, "{id}: its worker is alive at its end");
+        // One who believes in a lease may stage again before hearing of the end, and takes it away then.
+        let workspace = state.places.get(id).is_some_and(|place| place.workspace);
+        assert!(!workspace || self.faults().double_lease > 0, "{id}: its workspace is left at its end");
+        let stored = state.outcomes.get(id).expect("an end goes by a stored outcome");
+        let line = Line::parse(stored, &self.keys.event_key(id)).unwrap();
+        assert_eq!(line.said, Said::Event(recorded.clone()), "{id}: what is recorded is not what is stored");
+        self.note(match recorded {
+            Event::Accepted { .. } | Event::Started { .. } => "no end",
+            Event::Finished { .. } => "finished",
+            Event::NeedsInput { .. } => "needs_input",
+            Event::Failed { failure, .. } => match failure.code {
+                FailureCode::AgentExit => "failed: agent",
+                FailureCode::RateLimited => "failed: rate limit",
+                FailureCode::TimeLimit => "failed: time limit",
+                FailureCode::WorkerLost => "failed: worker lost",
+                FailureCode::WorkerNotStarted => "failed: worker not started",
+                _ => "failed: otherwise",
+            },
+            Event::Cancelled { .. } => "cancelled",
+        });
+    }
+}
