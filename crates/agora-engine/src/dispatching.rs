@@ -1,7 +1,10 @@
 //! What is asked of [`Agora`] about dispatches.
 
+use agora_core::job::Job;
+use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{DispatchRow, Filter};
 use agora_core::provider::shelf::Shelf;
+use agora_core::secret::SecretRef;
 use agora_core::{DispatchId, Name, ThreadId};
 
 use crate::agora::Agora;
@@ -34,13 +37,7 @@ impl Agora {
     pub async fn accept(&self, dispatch: Dispatch) -> Result<Thread, Error> {
         let engine = self.engine()?;
         let Checked { job, key } = self.resolve(&dispatch, engine.world()).await?;
-        for (variable, name) in &job.secrets {
-            if let (Some(value), Ok(agora_core::secret::SecretRef::Local(name))) =
-                (dispatch.secrets.get(variable), name.parse())
-            {
-                self.secrets().put(&name, value, None).await.map_err(Error::Secret)?;
-            }
-        }
+        let _staging = self.stage(&engine, &dispatch, &job).await?;
         let staged = job.clone();
         let accepted = engine.accept(job, key).await;
         if !accepted.as_ref().is_ok_and(|accepted| accepted.dispatch_id == staged.dispatch_id) {
@@ -49,6 +46,28 @@ impl Agora {
         }
         let Accepted { dispatch_id, thread_id, .. } = accepted.map_err(Error::Accept)?;
         Ok(Thread::new(self.clone(), engine, thread_id, dispatch_id))
+    }
+
+    /// Stores the secrets that were given for the thread alone. Whoever dies before the dispatch is recorded leaves the thread's
+    /// lease behind, by which they are found and taken away.
+    async fn stage(
+        &self,
+        engine: &Engine,
+        dispatch: &Dispatch,
+        job: &Job,
+    ) -> Result<Option<Box<dyn Lease>>, Error> {
+        if job.secrets.is_empty() {
+            return Ok(None);
+        }
+        let lease = engine.world().leases.try_take(&job.thread_id).await;
+        let lease = lease.map_err(|error| Error::Carry(CarryError::Lease(error)))?;
+        for (variable, name) in &job.secrets {
+            if let (Some(value), Ok(SecretRef::Local(name))) = (dispatch.secrets.get(variable), name.parse())
+            {
+                self.secrets().put(&name, value, None).await.map_err(Error::Secret)?;
+            }
+        }
+        Ok(lease)
     }
 
     /// Returns a thread, with its last dispatch.

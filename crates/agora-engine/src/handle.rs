@@ -1,10 +1,11 @@
 //! A thread in the caller's hands: wait for it, hear what happens to it, cancel it, go on with it.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use agora_core::entry::Entry;
 use agora_core::job::Attendance;
+use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{ThreadView, Watch};
 use agora_core::{DispatchId, ThreadId};
 use tokio::task::JoinHandle;
@@ -26,8 +27,10 @@ pub struct Thread {
     id: ThreadId,
     dispatch_id: DispatchId,
     /// Whoever carries the thread in this process.
-    carrier: Mutex<Option<JoinHandle<Result<ThreadView, CarryError>>>>,
+    carrier: Mutex<Option<Carrier>>,
 }
+
+type Carrier = JoinHandle<Result<ThreadView, CarryError>>;
 
 impl Thread {
     pub(crate) fn new(agora: Agora, engine: Engine, id: ThreadId, dispatch_id: DispatchId) -> Self {
@@ -47,16 +50,25 @@ impl Thread {
     pub(crate) async fn carry(&self) -> Result<(), Error> {
         let lease = self.engine.world().leases.try_take(&self.id).await;
         if let Some(lease) = lease.map_err(|error| Error::Carry(CarryError::Lease(error)))? {
-            let (engine, id) = (self.engine.clone(), self.id.clone());
-            let carrying = tokio::spawn(async move { engine.carry(&id, &*lease).await });
-            *self.carrier.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(carrying);
+            self.carry_with(lease);
         }
         Ok(())
     }
 
+    /// Carries the thread beside what the caller does: whoever stops waiting, to cancel it, must not stop carrying it.
+    fn carry_with(&self, lease: Box<dyn Lease>) {
+        let (engine, id) = (self.engine.clone(), self.id.clone());
+        let carrying = tokio::spawn(async move { engine.carry(&id, &*lease).await });
+        *self.carrier() = Some(carrying);
+    }
+
+    fn carrier(&self) -> MutexGuard<'_, Option<Carrier>> {
+        self.carrier.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns when the dispatch has ended, whoever carries it: finished, failed, cancelled, or with a question.
     pub async fn wait(&self) -> Result<DispatchResult, Error> {
-        let ours = self.carrier.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let ours = self.carrier().take();
         if let Some(carrier) = ours {
             match carrier.await {
                 Ok(carried) => drop(carried.map_err(Error::Carry)?),

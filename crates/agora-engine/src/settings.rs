@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-use agora_core::Name;
 use agora_core::blobs::Blobs;
 use agora_core::job::Job;
 use agora_core::provider::secret::{SecretError, SecretStore};
@@ -13,6 +12,7 @@ use agora_core::secret::SecretRef;
 use agora_core::time::Clock;
 use agora_core::wire::bootstrap::Supplied;
 use agora_core::wire::keys::EngineKeys;
+use agora_core::{Name, ThreadId};
 use agora_providers::compute::{LocalProcess, WorkerProgram, boot_id};
 use agora_providers::keys::engine_secret;
 use agora_providers::lease::LocalLeases;
@@ -23,6 +23,7 @@ use agora_providers::{Home, SystemAlarm};
 use async_trait::async_trait;
 
 use crate::carry::CarryError;
+use crate::dispatch::resolve::staged_folder;
 use crate::error::Error;
 use crate::world::{Entropy, Target, Task, Tasks, Vault, World};
 
@@ -129,6 +130,14 @@ impl Vault for LocalVault {
             if let Ok(SecretRef::Local(name)) = name.parse() {
                 self.0.remove(&name).await?;
             }
+        }
+        Ok(())
+    }
+
+    async fn forget_stray(&self, thread: &ThreadId) -> Result<(), SecretError> {
+        let folder = staged_folder(thread);
+        for name in self.0.names().await?.iter().filter(|name| name.as_str().starts_with(&folder)) {
+            self.0.remove(name).await?;
         }
         Ok(())
     }

@@ -6,19 +6,20 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use agora_core::Name;
 use agora_core::blobs::Blobs;
 use agora_core::job::Job;
 use agora_core::provider::alarm::Alarm;
 use agora_core::provider::compute::Compute;
 use agora_core::provider::lease::Leases;
 use agora_core::provider::ledger::{ClaimMark, Ledger};
+use agora_core::provider::secret::SecretError;
 use agora_core::provider::shelf::Shelf;
 use agora_core::secret::SecretRef;
 use agora_core::time::Clock;
 use agora_core::wire::bootstrap::Supplied;
 use agora_core::wire::keys::EngineKeys;
 use agora_core::wire::receipt::ReceiptKey;
+use agora_core::{Name, ThreadId};
 use async_trait::async_trait;
 
 use crate::carry::queue::Queue;
@@ -69,7 +70,10 @@ pub trait Vault: fmt::Debug + Send + Sync {
     async fn supply(&self, reference: &SecretRef) -> Supplied;
 
     /// Takes away what was staged for a job's thread. Again is no error.
-    async fn forget(&self, job: &Job) -> Result<(), agora_core::provider::secret::SecretError>;
+    async fn forget(&self, job: &Job) -> Result<(), SecretError>;
+
+    /// Takes away what was staged for a thread that never came to be. Again is no error.
+    async fn forget_stray(&self, thread: &ThreadId) -> Result<(), SecretError>;
 }
 
 /// A thing to do beside what the caller does.

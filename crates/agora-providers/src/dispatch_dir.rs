@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use agora_core::DispatchId;
+use agora_core::provider::shelf::Clearing;
 
 use crate::home::Home;
 
@@ -64,13 +65,22 @@ impl DispatchDir {
         [self.0.clone(), self.given(), self.out(), self.0.join("work")]
     }
 
+    /// Returns what is taken away.
+    pub(crate) fn cleared(&self, what: Clearing) -> Vec<PathBuf> {
+        match what {
+            Clearing::Workspace => self.passing().to_vec(),
+            Clearing::Snapshots => self.passing().into_iter().chain(self.snapshots()).collect(),
+            Clearing::Everything => vec![self.0.clone()],
+        }
+    }
+
     /// Returns what the thread would go on with.
-    pub(crate) fn snapshots(&self) -> [PathBuf; 3] {
+    fn snapshots(&self) -> [PathBuf; 3] {
         ["workspace.sealed", "baseline.sealed", "session.sealed"].map(|name| self.out().join(name))
     }
 
     /// Returns what only the run itself needed.
-    pub(crate) fn passing(&self) -> [PathBuf; 4] {
+    fn passing(&self) -> [PathBuf; 4] {
         ["work", "home", "tmp", "aids"].map(|name| self.0.join(name))
     }
 }

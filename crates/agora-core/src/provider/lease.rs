@@ -22,4 +22,8 @@ pub trait Leases: fmt::Debug + Send + Sync {
 
     /// Waits for a lease, and takes it.
     async fn take(&self, thread: &ThreadId) -> Result<Box<dyn Lease>, Unavailable>;
+
+    /// Returns the threads whose lease somebody has, and perhaps those whose lease somebody had and did not give back, because
+    /// the process died. Taking such a lease and giving it back ends that.
+    async fn list(&self) -> Result<Vec<ThreadId>, Unavailable>;
 }

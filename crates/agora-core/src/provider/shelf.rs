@@ -70,8 +70,8 @@ pub trait Shelf: fmt::Debug + Send + Sync {
 
     async fn clear(&self, dispatch: &DispatchId, what: Clearing) -> Result<(), Unavailable>;
 
-    /// Returns how many bytes a dispatch's place takes.
-    async fn size(&self, dispatch: &DispatchId) -> Result<u64, Unavailable>;
+    /// Returns how many bytes are taken by what [`Self::clear`] would take away.
+    async fn size(&self, dispatch: &DispatchId, what: Clearing) -> Result<u64, Unavailable>;
 
     /// Returns every dispatch that has a place, in order.
     async fn list(&self) -> Result<Vec<DispatchId>, Unavailable>;

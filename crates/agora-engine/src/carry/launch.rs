@@ -108,7 +108,7 @@ impl Engine {
         })
     }
 
-    /// Returns what the thread goes on with: what its last dispatch left, and what all of them used.
+    /// Returns what the thread goes on with: what the last of its dispatches left that left something, and what all of them used.
     async fn prior(&self, view: &ThreadView, job: &Job) -> Result<Prior, CarryError> {
         let mut prior = Prior::default();
         for (id, _) in view.thread.dispatches().iter().filter(|(id, _)| *id != job.dispatch_id) {
@@ -116,7 +116,8 @@ impl Engine {
             if let Some(usage) = &report.usage {
                 prior.usage = std::mem::take(&mut prior.usage).plus(usage);
             }
-            if job.after.as_ref() == Some(id) {
+            // One that never ran, or whose worker was lost, left nothing: what was left before it holds.
+            if report.workspace_saved || report.session.is_some() {
                 prior = self.leavings(id, report, prior.usage).map_err(CarryError::Shelf)?;
             }
         }

@@ -1,5 +1,7 @@
 //! What every command does first: take in what has ended, turn timers that are due, and see what nobody carries.
 
+use std::collections::BTreeSet;
+
 use agora_core::ThreadId;
 use agora_core::job::{Attendance, due_at};
 use agora_core::provider::compute::WorkerLife;
@@ -8,6 +10,7 @@ use agora_core::provider::ledger::{DispatchView, ThreadView};
 
 use super::accept::AcceptError;
 use super::{CarryError, Engine, live_dispatch};
+use crate::error::chain;
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +19,16 @@ pub struct Recovered {
     pub settled: Vec<ThreadId>,
     /// Threads that nobody carries, and somebody should: they wait for room, or their worker runs.
     pub orphans: Vec<ThreadId>,
+    /// Threads that could not be looked after, and why. They keep nobody from the others.
+    pub stuck: Vec<(ThreadId, String)>,
+}
+
+/// What a look at one thread found.
+enum Found {
+    /// Somebody carries it, or it rests.
+    InOrder,
+    Settled,
+    Orphan,
 }
 
 impl Engine {
@@ -23,17 +36,17 @@ impl Engine {
     pub async fn recover(&self) -> Result<Recovered, CarryError> {
         let mut found = Recovered::default();
         let ledger = &self.world().ledger;
-        for thread in ledger.carried().await.map_err(CarryError::Ledger)? {
-            let lease = self.world().leases.try_take(&thread).await.map_err(CarryError::Lease)?;
-            let Some(lease) = lease else { continue };
-            let view = self.view(&thread).await?;
-            let Some(live) = live_dispatch(&view.thread) else { continue };
-            let dispatch = self.papers(live).await?;
-            if self.is_at_its_end(&view, &dispatch).await? {
-                self.carry(&thread, &*lease).await?;
-                found.settled.push(thread);
-            } else {
-                found.orphans.push(thread);
+        let mut threads: BTreeSet<ThreadId> =
+            ledger.carried().await.map_err(CarryError::Ledger)?.into_iter().collect();
+        // Also of those whose end is recorded, or whose beginning never was: a lease that nobody has is given back.
+        threads.extend(self.world().leases.list().await.map_err(CarryError::Lease)?);
+        for thread in threads {
+            match self.look_after(&thread).await {
+                Ok(Found::InOrder) => {}
+                Ok(Found::Settled) => found.settled.push(thread),
+                Ok(Found::Orphan) => found.orphans.push(thread),
+                Err(error @ CarryError::Ledger(_)) => return Err(error),
+                Err(error) => found.stuck.push((thread, chain(&error))),
             }
         }
         for thread in ledger.due(self.world().clock.now()).await.map_err(CarryError::Ledger)? {
@@ -46,6 +59,24 @@ impl Engine {
             }
         }
         Ok(found)
+    }
+
+    /// Looks at a thread that somebody should carry, or whose lease was not given back.
+    async fn look_after(&self, thread: &ThreadId) -> Result<Found, CarryError> {
+        let lease = self.world().leases.try_take(thread).await.map_err(CarryError::Lease)?;
+        let Some(lease) = lease else { return Ok(Found::InOrder) };
+        let view = self.world().ledger.thread(thread).await.map_err(CarryError::Ledger)?;
+        let Some(view) = view else {
+            self.world().vault.forget_stray(thread).await.map_err(CarryError::Secret)?;
+            return Ok(Found::InOrder);
+        };
+        let Some(live) = live_dispatch(&view.thread) else { return Ok(Found::InOrder) };
+        let dispatch = self.papers(live).await?;
+        if !self.is_at_its_end(&view, &dispatch).await? {
+            return Ok(Found::Orphan);
+        }
+        self.carry(thread, &*lease).await?;
+        Ok(Found::Settled)
     }
 
     /// Carries a thread until it rests, and goes on with it when a provider's limit is over and nobody else decides.

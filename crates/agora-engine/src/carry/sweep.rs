@@ -37,9 +37,10 @@ impl Engine {
     pub async fn sweep(&self, mode: Sweep, most_bytes: Option<u64>) -> Result<Swept, CarryError> {
         let mut swept = Swept::default();
         self.forget_expired(mode, &mut swept).await?;
+        // With how much of it is snapshots.
         let mut ended: Vec<(DispatchView, u64)> = Vec::new();
         for id in self.world().shelf.list().await.map_err(CarryError::Shelf)? {
-            let size = self.world().shelf.size(&id).await.map_err(CarryError::Shelf)?;
+            let size = self.size(&id, Clearing::Everything).await?;
             swept.bytes_before += size;
             match self.world().ledger.dispatch(&id).await.map_err(CarryError::Ledger)? {
                 None => self.clear(mode, &id, Clearing::Everything).await.map(|()| swept.strays.push(id))?,
@@ -47,9 +48,12 @@ impl Engine {
                 Some(view) => {
                     swept.bytes_after += size;
                     if !view.state.is_live() && self.is_closed(&view.job.thread_id).await? {
+                        let passing = self.size(&id, Clearing::Workspace).await?;
+                        let snapshots = self.size(&id, Clearing::Snapshots).await?.saturating_sub(passing);
                         // Whoever recorded its end was to do this.
                         self.clear(mode, &id, Clearing::Workspace).await?;
-                        ended.push((view, size));
+                        swept.bytes_after = swept.bytes_after.saturating_sub(passing);
+                        ended.push((view, snapshots));
                     }
                 }
             }
@@ -70,7 +74,7 @@ impl Engine {
             let expired = ledger.expired(now, most).await.map_err(CarryError::Ledger)?;
             let done = expired.len() < AT_ONCE || mode == Sweep::DryRun;
             for thread in expired {
-                if mode == Sweep::DryRun || self.forget(&thread).await? {
+                if mode == Sweep::DryRun || self.forget(&thread, swept).await? {
                     swept.threads.push(thread);
                 }
             }
@@ -82,7 +86,7 @@ impl Engine {
 
     /// Forgets a thread, unless somebody went on with it meanwhile. The ledger first: it alone knows. What an interrupted sweep
     /// leaves of the places is nobody's, and found as that.
-    async fn forget(&self, thread: &ThreadId) -> Result<bool, CarryError> {
+    async fn forget(&self, thread: &ThreadId, swept: &mut Swept) -> Result<bool, CarryError> {
         let ledger = &self.world().ledger;
         let view = ledger.thread(thread).await.map_err(CarryError::Ledger)?;
         let mut papers = Vec::new();
@@ -93,6 +97,7 @@ impl Engine {
             return Ok(false);
         }
         for DispatchView { job, .. } in papers {
+            swept.bytes_before += self.size(&job.dispatch_id, Clearing::Everything).await?;
             self.clear(Sweep::Really, &job.dispatch_id, Clearing::Everything).await?;
             self.world().vault.forget(&job).await.map_err(CarryError::Secret)?;
         }
@@ -108,7 +113,7 @@ impl Engine {
         swept: &mut Swept,
     ) -> Result<(), CarryError> {
         ended.sort_by_key(|(view, _)| view.ended_at);
-        for (view, size) in ended {
+        for (view, snapshots) in ended.into_iter().filter(|(_, snapshots)| *snapshots > 0) {
             if swept.bytes_after <= most {
                 return Ok(());
             }
@@ -119,14 +124,14 @@ impl Engine {
             }
             let id = view.job.dispatch_id;
             self.clear(mode, &id, Clearing::Snapshots).await?;
-            let left = match mode {
-                Sweep::Really => self.world().shelf.size(&id).await.map_err(CarryError::Shelf)?,
-                Sweep::DryRun => 0,
-            };
-            swept.bytes_after = swept.bytes_after.saturating_sub(size.saturating_sub(left));
+            swept.bytes_after = swept.bytes_after.saturating_sub(snapshots);
             swept.snapshots.push(id);
         }
         Ok(())
+    }
+
+    async fn size(&self, dispatch: &DispatchId, what: Clearing) -> Result<u64, CarryError> {
+        self.world().shelf.size(dispatch, what).await.map_err(CarryError::Shelf)
     }
 
     async fn clear(&self, mode: Sweep, dispatch: &DispatchId, what: Clearing) -> Result<(), CarryError> {

@@ -129,8 +129,13 @@ impl Agora {
 }
 
 /// Names the place of a secret that was given for one thread.
-pub(crate) fn staged_secret(thread: &ThreadId, variable: &str) -> String {
-    format!("local:thread/{thread}/{variable}")
+fn staged_secret(thread: &ThreadId, variable: &str) -> String {
+    format!("local:{}{variable}", staged_folder(thread))
+}
+
+/// Returns what the names of all secrets begin with that were given for one thread.
+pub(crate) fn staged_folder(thread: &ThreadId) -> String {
+    format!("thread/{thread}/")
 }
 
 fn resolved(name: Name, version: Version) -> ResolvedBundle {

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 
 use crate::aside::aside;
 use crate::blocking::blocking;
-use crate::home::Home;
+use crate::home::{Home, list_dir};
 
 const LEASES: &str = "leases";
 
@@ -62,6 +62,13 @@ impl Leases for LocalLeases {
         let taken = aside("lease", move || take(&locked)).await.flatten();
         let lease = taken.map_err(|error| self.home.unavailable("lock", &path, error))?;
         Ok(Box::new(lease))
+    }
+
+    async fn list(&self) -> Result<Vec<ThreadId>, Unavailable> {
+        let (this, dir) = (self.clone(), self.home.root().join(LEASES));
+        let names =
+            blocking(move || list_dir(&dir).map_err(|error| this.home.unavailable("read", &dir, error)));
+        Ok(names.await?.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use agora_core::provider::blob::BlobKey;
 use agora_core::provider::shelf::{Clearing, Concluded, Shelf};
@@ -94,15 +94,9 @@ impl LocalShelf {
     }
 
     fn take_away(&self, dispatch: &DispatchId, what: Clearing) -> Result<(), Unavailable> {
-        let dir = self.dir(dispatch);
-        let remove = |path: &Path| remove(path).map_err(|error| self.home.unavailable("remove", path, error));
-        match what {
-            Clearing::Workspace => dir.passing().iter().try_for_each(|path| remove(path)),
-            Clearing::Snapshots => {
-                dir.passing().iter().chain(&dir.snapshots()).try_for_each(|path| remove(path))
-            }
-            Clearing::Everything => remove(dir.root()),
-        }
+        let remove =
+            |path: &PathBuf| remove(path).map_err(|error| self.home.unavailable("remove", path, error));
+        self.dir(dispatch).cleared(what).iter().try_for_each(remove)
     }
 
     fn read<T>(&self, path: &Path, read: impl FnOnce(&Path) -> io::Result<T>) -> Result<T, Unavailable> {
@@ -179,10 +173,10 @@ impl Shelf for LocalShelf {
         blocking(move || this.read(&path, |path| untrusted::piece(path, from, most))).await
     }
 
-    async fn size(&self, dispatch: &DispatchId) -> Result<u64, Unavailable> {
-        let dir = self.dir(dispatch);
+    async fn size(&self, dispatch: &DispatchId, what: Clearing) -> Result<u64, Unavailable> {
+        let paths = self.dir(dispatch).cleared(what);
         let this = self.clone();
-        blocking(move || this.read(dir.root(), size::below)).await
+        blocking(move || paths.iter().map(|path| this.read(path, size::of)).sum()).await
     }
 
     async fn list(&self) -> Result<Vec<DispatchId>, Unavailable> {

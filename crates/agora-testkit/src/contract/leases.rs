@@ -11,10 +11,12 @@ pub async fn leases(ours: &dyn Leases, theirs: &dyn Leases) {
     let lease = ours.try_take(&thread).await.unwrap().expect("nobody has it");
     assert!(theirs.try_take(&thread).await.unwrap().is_none(), "one has it");
     assert!(ours.try_take(&thread).await.unwrap().is_none(), "also within one process");
+    assert_eq!(theirs.list().await.unwrap(), std::slice::from_ref(&thread));
     let another = theirs.try_take(&other).await.unwrap().expect("a thread's lease is its own");
     drop(lease);
     let lease = theirs.try_take(&thread).await.unwrap().expect("it was given back");
     drop((lease, another));
+    assert_eq!(ours.list().await.unwrap(), [], "nobody has any");
     drop(ours.take(&thread).await.unwrap());
 
     // Whoever waits gets it when it is given back, and whoever gave up waiting does not keep it.

@@ -4,7 +4,7 @@ use agora_engine::Sweep;
 use clap::Args;
 use serde_json::json;
 
-use super::{Context, counted};
+use super::{Context, counted, dispatch};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -22,8 +22,7 @@ pub(super) struct Gc {
 
 impl Gc {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let agora = context.config.dispatching()?;
-        agora.recover().await?;
+        let agora = dispatch::open(context).await?;
         let mode = if self.dry_run { Sweep::DryRun } else { Sweep::Really };
         let swept = agora.sweep(mode).await?;
         let document = json!({

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::dispatch::list::List;
+use super::dispatch::open;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -40,8 +41,7 @@ impl Thread {
 
 impl Show {
     async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let agora = context.config.dispatching()?;
-        agora.recover().await?;
+        let agora = open(context).await?;
         let thread = agora.find(&self.id).await?;
         let view = thread.view().await?;
         let filter = Filter { thread: Some(thread.id().clone()), most: usize::MAX, ..Filter::default() };

@@ -131,6 +131,11 @@ impl Vault for Seams {
         let removed = self.write(|| self.machine.state().secrets.remove(&job.thread_id)).await;
         removed.map(|_| ()).map_err(SecretError::Unavailable)
     }
+
+    async fn forget_stray(&self, thread: &ThreadId) -> Result<(), SecretError> {
+        let removed = self.write(|| self.machine.state().secrets.remove(thread)).await;
+        removed.map(|_| ()).map_err(SecretError::Unavailable)
+    }
 }
 
 #[async_trait]
@@ -190,6 +195,11 @@ impl Leases for Seams {
             }
             rung.await;
         }
+    }
+
+    async fn list(&self) -> Result<Vec<ThreadId>, Unavailable> {
+        self.pause().await;
+        Ok(self.machine.state().leases.keys().cloned().collect())
     }
 }
 
@@ -267,7 +277,7 @@ impl Shelf for Seams {
         Ok(None)
     }
 
-    async fn size(&self, dispatch: &DispatchId) -> Result<u64, Unavailable> {
+    async fn size(&self, dispatch: &DispatchId, _: Clearing) -> Result<u64, Unavailable> {
         let place = self.machine.state().places.get(dispatch).copied().unwrap_or_default();
         Ok(1 + u64::from(place.workspace) + u64::from(place.snapshots))
     }

@@ -50,9 +50,12 @@ impl Dispatch {
 
 /// Opens agora as every command about dispatches does: first it takes in what has ended and what is due, and leaves what nobody
 /// carries to a carrier of its own.
-async fn open(context: &Context) -> Result<Agora, Failure> {
+pub(super) async fn open(context: &Context) -> Result<Agora, Failure> {
     let agora = context.config.dispatching()?;
     let found = agora.recover().await?;
+    for (thread, why) in &found.stuck {
+        context.ui.warn(format_args!("the thread `{thread}` cannot be moved on: {why}"));
+    }
     if !found.orphans.is_empty() {
         start_carrier(context, &found.orphans)?;
     }
