@@ -1,0 +1,22 @@
+//! The engine with real processes: several commands on one home, any of which may be killed at any moment.
+//!
+//! ```text
+//!  support   a home with agents that are shell scripts; who is alive, what is recorded, what is left
+//!  kills     SIGKILL to an engine at each of its steps, under load
+//!  races     cancel against finish against the time limit
+//!  queue     many at once, and never more than there is room for
+//!  cancel    from another process, in every state; Ctrl-C once and twice
+//!  recovery  what a dead engine, a dead worker and another boot leave
+//!  sweep     what nobody may want any more
+//!  library   the same engine, embedded
+//! ```
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails loudly, and names its seed")]
+
+mod cancel;
+mod kills;
+mod library;
+mod queue;
+mod races;
+mod recovery;
+mod support;
+mod sweep;
