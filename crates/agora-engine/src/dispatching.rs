@@ -1,5 +1,8 @@
 //! What is asked of [`Agora`] about dispatches.
 
+use std::collections::BTreeSet;
+
+use agora_core::catalogue::near;
 use agora_core::job::Job;
 use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{DispatchRow, Filter};
@@ -76,14 +79,39 @@ impl Agora {
         let view = engine.view(id).await.map_err(Error::Carry)?;
         match view.thread.dispatches().last() {
             Some((last, _)) => Ok(Thread::new(self.clone(), engine, id.clone(), last.clone())),
-            None => Err(Error::UnknownId { text: id.to_string() }),
+            None => Err(Error::UnknownId { text: id.to_string(), near: Vec::new() }),
         }
     }
 
     /// Finds a thread by whatever a person has of it: the id of a dispatch, of a thread or of a question, the beginning of one, a
     /// label, or `@` for the last one.
     pub async fn find(&self, text: &str) -> Result<Thread, Error> {
-        let unknown = || Error::UnknownId { text: text.to_owned() };
+        match self.find_exactly(text).await {
+            Err(Error::UnknownId { text, .. }) => {
+                let near = self.near(&text).await?;
+                Err(Error::UnknownId { text, near })
+            }
+            found => found,
+        }
+    }
+
+    /// Returns what somebody may have meant, of the last dispatches.
+    async fn near(&self, text: &str) -> Result<Vec<Name>, Error> {
+        let Ok(wanted) = text.parse::<Name>() else { return Ok(Vec::new()) };
+        let namespace = Some(self.catalogue().namespace().clone());
+        let rows = self.dispatches(&Filter { namespace, most: NEAR, ..Filter::default() }).await?;
+        let known: BTreeSet<Name> = rows
+            .into_iter()
+            .flat_map(|row| {
+                let ids = [row.dispatch_id.as_str(), row.thread_id.as_str()].map(str::parse);
+                row.labels.into_iter().chain(ids.into_iter().flatten())
+            })
+            .collect();
+        Ok(near(&wanted, known.into_iter().collect()))
+    }
+
+    async fn find_exactly(&self, text: &str) -> Result<Thread, Error> {
+        let unknown = || Error::UnknownId { text: text.to_owned(), near: Vec::new() };
         let any =
             Filter { namespace: Some(self.catalogue().namespace().clone()), most: 1, ..Filter::default() };
         if text == "@" {
@@ -105,7 +133,7 @@ impl Agora {
     fn only_one(&self, text: &str, rows: Vec<DispatchRow>) -> Result<Thread, Error> {
         let exact = rows.iter().position(|row| row.dispatch_id.as_str() == text);
         let first = rows.get(exact.unwrap_or(0)).cloned();
-        let one = first.ok_or_else(|| Error::UnknownId { text: text.to_owned() })?;
+        let one = first.ok_or_else(|| Error::UnknownId { text: text.to_owned(), near: Vec::new() })?;
         let another = rows.iter().any(|row| row.thread_id != one.thread_id);
         if another && exact.is_none() {
             let mut matches: Vec<String> = rows.iter().map(|row| row.dispatch_id.to_string()).collect();

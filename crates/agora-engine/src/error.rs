@@ -15,6 +15,7 @@ use agora_core::provider::registry::RegistryError;
 use agora_core::provider::secret::SecretError;
 use agora_core::provider::{Outage, Unavailable};
 use agora_core::secret::SecretValueError;
+use agora_core::state::Illegal;
 use agora_core::template::RenderError;
 
 use crate::carry::CarryError;
@@ -117,7 +118,7 @@ pub enum Error {
     #[error("there is no target `{name}`")]
     UnknownTarget { name: Name, known: Vec<Name> },
     #[error("nothing is known as `{text}`")]
-    UnknownId { text: String },
+    UnknownId { text: String, near: Vec<Name> },
     #[error("`{text}` begins the ids of several threads")]
     AmbiguousId { text: String, matches: Vec<String> },
     #[error(transparent)]
@@ -187,6 +188,9 @@ impl Error {
             Self::AmbiguousId { .. } => (Request, "ambiguous-id"),
             Self::Accept(AcceptError::KeyReused(_)) => (Request, "idempotency-key-reused"),
             Self::Accept(AcceptError::DispatchTaken(_)) => (Request, "dispatch-exists"),
+            Self::Accept(AcceptError::NotNow { why: Illegal::QuestionOpen, .. }) => {
+                (Request, "question-open")
+            }
             Self::Accept(AcceptError::NotNow { .. }) => (Request, "thread-busy"),
             Self::Accept(AcceptError::Carry(error)) | Self::Carry(error) => carry(error),
             Self::Machine(_) => (Outside, "machine-unknown"),

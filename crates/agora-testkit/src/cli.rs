@@ -53,6 +53,15 @@ impl Cli {
         path
     }
 
+    /// Puts a real program where the commands, and what they start, find it by a name.
+    #[must_use]
+    pub fn program(self, name: &str, path: &Path) -> Self {
+        let bin = self.root.path().join("bin");
+        fs::create_dir_all(&bin).unwrap();
+        std::os::unix::fs::symlink(path, bin.join(name)).unwrap();
+        self
+    }
+
     /// Prepares a command: an empty environment with its own homes, and no standard input.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = Command::new(&self.binary);
@@ -61,7 +70,7 @@ impl Cli {
             .env_clear()
             .env("HOME", self.root.path().join("home"))
             .env("AGORA_HOME", self.agora_home())
-            .env("PATH", "/usr/bin:/bin")
+            .env("PATH", format!("{}:/usr/bin:/bin", self.root.path().join("bin").display()))
             .current_dir(self.work())
             .stdin(Stdio::null());
         command
@@ -98,19 +107,53 @@ pub fn run(command: &mut Command) -> Ran {
     Ran::from(command.output().unwrap())
 }
 
-/// Replaces hashes and times.
+/// Replaces what differs from run to run in a document: also how long something took.
+pub fn steady_json(value: &Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(steady_words(text)),
+        Value::Array(values) => values.iter().map(steady_json).collect(),
+        Value::Object(fields) => {
+            let steady = |(key, value): (&String, &Value)| match (key.as_str(), value) {
+                ("durationMs", Value::Number(_)) => (key.clone(), "[SPAN]".into()),
+                ("hmac", _) => (key.clone(), "[HMAC]".into()),
+                _ => (key.clone(), steady_json(value)),
+            };
+            Value::Object(fields.iter().map(steady).collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+/// What stands between words, beside white space.
+const APART: &str = "\"'`,;()@";
+
+/// Replaces hashes, times, ids, and how long something took.
 fn steady_words(text: &str) -> String {
     let is_time = |word: &str| word.len() == 24 && word.ends_with('Z') && word.as_bytes()[10] == b'T';
+    let is_id = |word: &str| word.len() == 18 && ["d_", "t_", "q_"].iter().any(|kind| word.starts_with(kind));
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let mut steady = String::new();
-    for word in
-        text.split_inclusive(|character: char| character.is_whitespace() || "\"'`,()".contains(character))
+    for word in text.split_inclusive(|character: char| character.is_whitespace() || APART.contains(character))
     {
-        let bare = word
-            .trim_end_matches(|character: char| character.is_whitespace() || "\"'`,()".contains(character));
+        let bare =
+            word.trim_end_matches(|character: char| character.is_whitespace() || APART.contains(character));
         let replaced = if bare.starts_with("sha256:") && bare.len() == 71 {
             "sha256:[HASH]"
         } else if bare.len() >= 24 && is_time(bare) {
             "[TIME]"
+        } else if is_id(bare) {
+            steady.push_str(&bare[..2]);
+            "[ID]"
+        } else if let Some(file) = bare.get(18..).filter(|rest| rest.starts_with('/') && is_id(&bare[..18])) {
+            steady.push_str(&format!("{}[ID]", &bare[..2]));
+            file
+        } else if matches!(bare, "ms" | "s")
+            && let Some(number) = steady.trim_end().rsplit(' ').next()
+            && !number.is_empty()
+            && is_number(number)
+        {
+            steady.truncate(steady.trim_end().len() - number.len());
+            "[SPAN]"
         } else {
             bare
         };

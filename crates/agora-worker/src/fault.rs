@@ -95,7 +95,7 @@ fn because(error: &StartError) -> String {
 pub(crate) enum FetchFault {
     #[error("{what} could not be read from `{path}`: {source}")]
     Unreachable { what: String, path: PathBuf, source: io::Error },
-    #[error("{what} is not what was declared: its hash does not match")]
+    #[error("the hash of {what} is not the one that was registered")]
     Mismatch { what: String },
     #[error("{what} has more than the {cap} bytes that it may have")]
     TooLarge { what: String, cap: u64 },

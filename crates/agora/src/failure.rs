@@ -6,7 +6,7 @@ use agora_core::Name;
 use agora_core::catalogue::ResolveError;
 use agora_core::provider::secret::SecretError;
 use agora_core::secret::SecretValueError;
-use agora_engine::{Error, ErrorKind, SecretSourceError, TreeFault};
+use agora_engine::{AcceptError, Error, ErrorKind, SecretSourceError, TreeFault};
 
 use crate::exit::Exit;
 
@@ -103,8 +103,45 @@ fn hints(error: &Error) -> Vec<String> {
         Error::Circle { .. } => hint("let one of them stop extending the other"),
         Error::NothingToSync { .. } => hint("run it in a project that has them, or name one with `--from DIR`"),
         Error::ChangedMeanwhile { .. } => hint("run it again when nothing writes there"),
+        Error::Request { .. }
+        | Error::UnknownTarget { .. }
+        | Error::UnknownId { .. }
+        | Error::AmbiguousId { .. }
+        | Error::Accept(_) => request_hints(error),
         _ => storage_hints(error.code()),
     }
+}
+
+/// What to do about a request that was not accepted, or an id that means nothing.
+fn request_hints(error: &Error) -> Vec<String> {
+    let hint = match error {
+        Error::Request { field: "input", .. } => {
+            "`agora explain SUBAGENT` shows what its input must have".to_owned()
+        }
+        Error::UnknownTarget { name, known } => {
+            format!("there is {}; `[target.{name}]` in `agora.toml` makes another", names(known))
+        }
+        Error::UnknownId { near, .. } if !near.is_empty() => format!("did you mean {}?", names(near)),
+        Error::UnknownId { .. } => "`agora ls` shows what there is".to_owned(),
+        Error::AmbiguousId { matches, .. } => {
+            let list: Vec<String> = matches.iter().map(|id| format!("`{id}`")).collect();
+            format!("give more of it: {}", list.join(", "))
+        }
+        Error::Accept(AcceptError::NotNow { thread, .. }) if error.code() == "question-open" => format!(
+            "`agora show {thread}` shows the question, `agora cancel {thread}` gives it up; this agora cannot take answers yet"
+        ),
+        Error::Accept(AcceptError::NotNow { thread, .. }) => {
+            format!("`agora logs -f {thread}` follows what runs, `agora cancel {thread}` ends it")
+        }
+        Error::Accept(AcceptError::KeyReused(id)) => {
+            format!("`agora show {id}` tells what became of that one; another request wants another key")
+        }
+        Error::Accept(AcceptError::DispatchTaken(id)) => {
+            format!("`agora show {id}` tells what became of it; another dispatch wants another id")
+        }
+        _ => return storage_hints(error.code()),
+    };
+    vec![hint]
 }
 
 fn resolve_hints(error: &ResolveError) -> Vec<String> {

@@ -15,8 +15,8 @@ use crate::ui::{Form, Ui};
 const TICK: Duration = Duration::from_millis(200);
 /// What the worker writes fits into this many times over.
 const FILE_BYTES: u64 = 64 * 1024;
-/// A line that is longer than the terminal would be two.
-const LONGEST: usize = 79;
+/// How wide a terminal is that does not say.
+const COLUMNS: usize = 80;
 
 /// The line.
 #[derive(Debug)]
@@ -69,10 +69,9 @@ impl Progress {
                 Ok(None) | Err(_) => "  starting",
             }),
         }
-        let line: String =
-            line.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(LONGEST).collect();
         self.shown = true;
-        let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
+        // Wide letters count as one here: where they are too many, the terminal cuts the line, and does not wrap it.
+        let _ = write!(std::io::stderr(), "\r\x1b[K\x1b[?7l{}\x1b[?7h", fitting(&line, columns()));
     }
 
     async fn said(&self) -> Option<Said> {
@@ -85,5 +84,39 @@ impl Progress {
         if std::mem::take(&mut self.shown) {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
+    }
+}
+
+/// Asks the terminal how wide it is now: it may be another width than a moment ago.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr());
+    size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(COLUMNS)
+}
+
+/// Makes a line fit: a line that is longer than the terminal would be two, and the first of them would stay.
+fn fitting(line: &str, columns: usize) -> String {
+    let plain = line.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
+    // The last column stays free: some terminals wrap as soon as it is written to.
+    let room = columns.saturating_sub(1);
+    if line.chars().count() <= room {
+        return plain.collect();
+    }
+    plain.take(room.saturating_sub(1)).chain((room > 0).then_some('…')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fitting;
+
+    #[test]
+    fn a_line_fits_and_has_no_control_characters() {
+        assert_eq!(fitting("short", 80), "short");
+        assert_eq!(fitting("a\nb\x1b[2Jc", 80), "a b [2Jc");
+        assert_eq!(fitting("1234567890", 11), "1234567890");
+        assert_eq!(fitting("1234567890", 10), "12345678…");
+        assert_eq!(
+            (fitting("ab", 2), fitting("ab", 1), fitting("ab", 0)),
+            ("…".into(), "".into(), "".into())
+        );
     }
 }

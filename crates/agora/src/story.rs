@@ -1,19 +1,20 @@
 //! How a dispatch went, for a person: what it said, what it changed, which half failed, and what to do next.
 
 use agora_core::reason::{Failure, FailureCode, FailureReason};
-use agora_engine::DispatchResult;
+use agora_engine::{DispatchResult, Patch};
 use serde_json::Value;
 
-use crate::cli::span;
+use crate::cli::{counted, span};
 use crate::ui::Ui;
 
 /// How many files that lost to others a person is told of.
 const SHOWN_DROPPED: usize = 5;
 
-/// Returns the agent's words, as the result of a command.
+/// Returns the agent's words, as the result of a command. A complaint that is told as the failure is none.
 pub(crate) fn words(result: &DispatchResult) -> String {
     let text = result.output.text.trim_end();
-    if text.is_empty() { String::new() } else { format!("{text}\n") }
+    let told = result.failure.as_ref().is_some_and(|failure| failure.detail.trim_end() == text);
+    if text.is_empty() || told { String::new() } else { format!("{text}\n") }
 }
 
 /// Tells how it went, beside the result.
@@ -23,89 +24,123 @@ pub(crate) fn tell(ui: Ui, result: &DispatchResult) {
     }
     match (&result.failure, &result.needs_input) {
         (Some(failure), _) => {
-            ui.complain(&format!("{}: {}", half(failure), failure.detail));
+            ui.complain(&half(failure), &failure.detail);
             for hint in hints(result, failure) {
                 ui.hint(hint);
             }
         }
         (None, Some(asked)) => {
-            ui.note(format_args!("{} asks:\n{}", result.subagent, asked.question));
+            ui.note(format_args!("{} asks: {}", result.subagent, asked.question));
             for option in &asked.options {
                 ui.note(format_args!("  - {option}"));
             }
             ui.note(asked.question_id.as_str());
+            let id = &result.dispatch_id;
+            ui.hint(format_args!(
+                "`agora show {id}` shows it again, `agora cancel {id}` gives it up; this agora cannot take answers yet"
+            ));
         }
         (None, None) => {
             ui.note(summary(result));
-            if result.state == "finished" && says_nothing(result) {
-                ui.hint(format_args!(
-                    "it changed no file and said nothing; `agora logs {}` shows what it did",
-                    result.dispatch_id
-                ));
+            if let Some(hint) = next(result) {
+                ui.hint(hint);
             }
         }
     }
 }
 
-fn says_nothing(result: &DispatchResult) -> bool {
-    let changed = result.patch.as_ref().is_some_and(|patch| patch.files > 0);
-    !changed && result.outputs.is_empty() && result.output.text.trim().is_empty()
+/// What to look at next, after an end that is no failure.
+fn next(result: &DispatchResult) -> Option<String> {
+    let id = &result.dispatch_id;
+    if result.state == "cancelled" {
+        return result.workspace_saved.then(|| format!("`agora continue {id}` goes on from what was kept"));
+    }
+    let verify = result.verify.as_ref().filter(|verify| !verify.passed);
+    if verify.is_some() {
+        return Some(format!("`agora logs {id} --part verify` shows what the verify command found"));
+    }
+    if changed(result) > 0 {
+        return Some(format!("`agora logs {id} --part patch` shows what it changed"));
+    }
+    let silent = if result.output.text.trim().is_empty() { "it said nothing either; " } else { "" };
+    let nothing = result.outputs.is_empty();
+    nothing.then(|| format!("{silent}`agora logs {id}` shows every step it took"))
+}
+
+fn changed(result: &DispatchResult) -> u64 {
+    result.patch.as_ref().map_or(0, |patch| patch.files)
 }
 
 /// Says in a line what came of it.
 fn summary(result: &DispatchResult) -> String {
     let mut parts = vec![format!("{} in {}", result.state, span(result.duration_ms))];
-    parts.extend(result.patch.as_ref().filter(|patch| patch.files > 0).map(|patch| {
-        let files = if patch.files == 1 { "file" } else { "files" };
-        format!("{} {files} changed (+{} -{})", patch.files, patch.insertions, patch.deletions)
-    }));
+    parts.push(match &result.patch {
+        Some(patch) if patch.files > 0 => change(patch),
+        _ => "no file changed".to_owned(),
+    });
     parts.extend(
         result
             .verify
             .as_ref()
             .map(|verify| if verify.passed { "verified".to_owned() } else { "verify failed".to_owned() }),
     );
-    parts.extend(
-        result
-            .usage
-            .as_ref()
-            .map(|usage| format!("{} tokens", usage.tokens()))
-            .filter(|text| text != "0 tokens"),
-    );
-    parts.extend(result.usage.as_ref().and_then(|usage| usage.cost_usd).map(|usd| format!("${usd:.4}")));
+    let used = result.usage.as_ref().filter(|usage| usage.tokens() > 0);
+    parts.extend(used.map(|usage| format!("{} tokens", usage.tokens())));
+    parts.extend(used.and_then(|usage| usage.cost_usd).map(|usd| format!("${usd:.4}")));
     format!("{}\n{}", parts.join(", "), result.dispatch_id)
 }
 
-/// Says which half of a dispatch failed.
+/// Says how much changed: `1 file changed (+2 -0)`.
+pub(crate) fn change(patch: &Patch) -> String {
+    let files = counted(usize::try_from(patch.files).unwrap_or(usize::MAX), "file");
+    format!("{files} changed (+{} -{})", patch.insertions, patch.deletions)
+}
+
+/// Says which half of a dispatch failed: agora before there was a worker, the worker around the agent, or the agent.
 fn half(failure: &Failure) -> String {
-    let where_ = match failure.reason {
-        FailureReason::IntegrityFailed => "what was to run is not what was registered",
-        FailureReason::FetchFailed => "something that the dispatch needs could not be had",
-        FailureReason::WorkerFailed => "what surrounds the agent failed",
-        FailureReason::ProviderFailed => "the agent failed",
+    let half = match (failure.reason, &failure.code) {
+        (FailureReason::IntegrityFailed, _) => {
+            "the agent was not started: what was to run is not what was registered"
+        }
+        (FailureReason::FetchFailed, _) => {
+            "the agent was not started: something that it needs could not be had"
+        }
+        (_, FailureCode::WorkerNotStarted | FailureCode::ComputeUnreachable | FailureCode::ImageMissing) => {
+            "agora could not start a worker"
+        }
+        (_, FailureCode::WorkerLost) => "the worker is gone",
+        (FailureReason::WorkerFailed, _) => "what surrounds the agent failed",
+        (FailureReason::ProviderFailed, _) => "the agent failed",
     };
-    format!("{where_} ({}, {})", failure.reason, failure.code)
+    format!("{half} ({}, {})", failure.reason, failure.code)
 }
 
 /// What to try, by what a person would otherwise search for.
 fn hints(result: &DispatchResult, failure: &Failure) -> Vec<String> {
     let id = &result.dispatch_id;
+    // What the worker knows of the very case comes before what is true of the code.
     let mut hints: Vec<String> = failure.hint.iter().cloned().collect();
-    let env: Vec<String> = result.resolved.env.iter().map(|env| format!("`{}`", env.name)).collect();
-    let env = if env.is_empty() { "none".to_owned() } else { env.join(", ") };
     match &failure.code {
-        FailureCode::Auth | FailureCode::AgentExit if result.auth.is_none() => {
-            hints.push(format!("the agent had no credential (env bundles: {env}); most often that is why"));
-            hints.push("`agora env register --name default --secret ANTHROPIC_API_KEY=env:ANTHROPIC_API_KEY` gives it one".to_owned());
+        FailureCode::Auth | FailureCode::AgentExit | FailureCode::ProviderUnavailable
+            if result.auth.is_none() && credential(result).is_some() =>
+        {
+            hints = no_credential(result);
         }
-        FailureCode::Auth => hints.push(format!(
-            "the credential is refused (env bundles: {env}); rotate it with `agora env register`"
-        )),
-        FailureCode::RateLimited => hints.extend(
-            failure.retry_at.map(|at| format!("the limit ends at {at}; `agora continue {id}` goes on then")),
-        ),
+        FailureCode::Auth => {
+            hints = vec![format!(
+                "the credential is refused (env: {}); `agora env register` with another value rotates it",
+                env(result)
+            )];
+        }
+        FailureCode::RateLimited => hints.extend(failure.retry_at.map(|at| {
+            format!("the limit ends at {at}; then `agora continue {id}` goes on, and what is detached goes on by itself")
+        })),
         FailureCode::HashMismatch | FailureCode::BundleMalformed => {
-            hints.push("look at the disk's space and the permissions of AGORA_HOME; registering the same content again mends the store".to_owned());
+            hints.push(
+                "the store was written to or is damaged: look at the disk and at who may write to `$AGORA_HOME`"
+                    .to_owned(),
+            );
+            hints.push("`agora doctor` finds what else is altered; registering the same content again mends it".to_owned());
         }
         FailureCode::SetupFailed => {
             hints.push(format!("`agora logs {id} --part setup` shows what the script printed"));
@@ -113,12 +148,47 @@ fn hints(result: &DispatchResult, failure: &Failure) -> Vec<String> {
         FailureCode::WorkerLost => {
             hints.push(format!("`agora continue {id}` starts again from what was kept"));
         }
+        FailureCode::WorkerNotStarted | FailureCode::ComputeUnreachable => {
+            hints.push(format!("`agora doctor` looks at this machine; then `agora continue {id}` tries again"));
+        }
+        FailureCode::TimeLimit if result.started_at.is_none() => hints.push(
+            "`agora ls --live` shows what runs; `max_concurrent` in `agora.toml` makes more room".to_owned(),
+        ),
+        FailureCode::TimeLimit => {
+            hints.push(format!("`agora continue {id}` goes on with as much time again"));
+        }
         _ => {}
     }
-    if failure.reason == FailureReason::ProviderFailed {
+    if failure.reason == FailureReason::ProviderFailed && result.started_at.is_some() {
         hints.push(format!("`agora logs {id}` shows what the agent printed"));
     }
     hints
+}
+
+fn env(result: &DispatchResult) -> String {
+    let names: Vec<String> = result.resolved.env.iter().map(|env| format!("`{}`", env.name)).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// Returns the variable that a runtime wants first. Of other runtimes nobody knows.
+fn credential(result: &DispatchResult) -> Option<&'static str> {
+    match result.versions.adapter.as_str() {
+        "claude-code" => Some("ANTHROPIC_API_KEY"),
+        "codex" => Some("OPENAI_API_KEY"),
+        _ => None,
+    }
+}
+
+fn no_credential(result: &DispatchResult) -> Vec<String> {
+    let variable = credential(result).unwrap_or_default();
+    let (bundle, there) = match result.resolved.env.last() {
+        Some(env) => (env.name.to_string(), format!("`agora env get {}` shows what it holds", env.name)),
+        None => ("default".to_owned(), "no env bundle was used".to_owned()),
+    };
+    vec![
+        format!("the agent had no credential (env: {}): {there}", env(result)),
+        format!("`agora env register --name {bundle} --secret {variable}=env:{variable}` gives it one"),
+    ]
 }
 
 /// Says which files are not there because of others: a setup script that never ran looks like one that failed.
@@ -128,7 +198,9 @@ fn dropped(result: &DispatchResult) -> Vec<String> {
         let word = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
         let (path, winner, loser) = (word("path"), word("winner"), word("loser"));
         if path == "agora-setup.sh" {
-            format!("the `agora-setup.sh` of `{loser}` does not run: that of `{winner}` took its place")
+            format!(
+                "the `agora-setup.sh` of `{loser}` did not run: that of `{winner}` took its place; only one runs, so put both into one capability"
+            )
         } else {
             format!("`{path}` of `{loser}` is not there: that of `{winner}` took its place")
         }
@@ -165,13 +237,11 @@ pub(crate) fn whole(result: &DispatchResult) -> String {
     lines.extend(result.auth.as_ref().map(|auth| format!("credential:  {auth}")));
     lines.extend(result.usage.as_ref().map(|usage| {
         let cost = usage.cost_usd.map(|usd| format!(", ${usd:.4}")).unwrap_or_default();
-        format!("used:        {} turns, {} tokens{cost}", usage.turns, usage.tokens())
+        let turns = counted(usize::try_from(usage.turns).unwrap_or(usize::MAX), "turn");
+        format!("used:        {turns}, {} tokens{cost}", usage.tokens())
     }));
-    lines.extend(result.patch.as_ref().map(|patch| {
-        format!(
-            "changed:     {} files (+{} -{}); `agora logs {} --part patch`",
-            patch.files, patch.insertions, patch.deletions, result.dispatch_id
-        )
+    lines.extend(result.patch.as_ref().filter(|patch| patch.files > 0).map(|patch| {
+        format!("patch:       {}; `agora logs {} --part patch`", change(patch), result.dispatch_id)
     }));
     lines.extend(result.verify.as_ref().map(|verify| {
         format!(
@@ -181,8 +251,8 @@ pub(crate) fn whole(result: &DispatchResult) -> String {
         )
     }));
     lines.extend(result.failure.iter().flat_map(|failure| {
-        let said = format!("failed:      {}: {}", half(failure), failure.detail);
-        std::iter::once(said)
+        [format!("failed:      {}", half(failure)), format!("because:     {}", failure.detail)]
+            .into_iter()
             .chain(hints(result, failure).into_iter().map(|hint| format!("hint:        {hint}")))
     }));
     lines.extend(result.needs_input.as_ref().map(|asked| {
@@ -201,9 +271,9 @@ pub(crate) fn whole(result: &DispatchResult) -> String {
             .chain(dropped(result))
             .map(|warning| format!("warning:     {warning}")),
     );
-    let text = result.output.text.trim_end();
-    if !text.is_empty() {
-        lines.push(format!("\n{text}"));
+    let words = words(result);
+    if !words.is_empty() {
+        lines.push(format!("\n{}", words.trim_end()));
     }
     lines.join("\n") + "\n"
 }

@@ -64,9 +64,9 @@ impl Ui {
     }
 
     /// Says what went wrong with something that is itself the result. Not with `--json`, where it is in the document.
-    pub(crate) fn complain(&self, text: &str) {
+    pub(crate) fn complain(&self, what: &str, why: &str) {
         if self.form == Form::Text {
-            say(format_args!("{ERROR}error:{ERROR:#} {text}\n"));
+            say(format_args!("{ERROR}error:{ERROR:#} {what}\n  because {}\n", why.trim_end()));
         }
     }
 

@@ -65,6 +65,7 @@ fn what_the_real_programs_printed_is_understood() {
         ("error-529", "provider-unavailable"),
         ("interrupted-in-tool", "agent-exit"),
         ("max-turns", "budget turns"),
+        ("no-credential", "auth"),
         ("structured", "success"),
         ("success", "success"),
         ("terminated-in-tool", "agent-exit"),

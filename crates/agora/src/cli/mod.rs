@@ -245,7 +245,7 @@ fn parse<T: std::str::FromStr<Err: std::error::Error>>(text: &str) -> Result<T, 
 pub(crate) use dispatch::span;
 
 /// Counts things as a person would: `1 file`, `2 files`.
-fn counted(number: usize, thing: &str) -> String {
+pub(crate) fn counted(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 

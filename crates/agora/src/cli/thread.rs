@@ -11,6 +11,7 @@ use super::dispatch::list::List;
 use super::dispatch::open;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::story::change;
 
 /// Look at threads: one piece of work, across all its dispatches
 #[derive(Debug, Subcommand)]
@@ -100,17 +101,21 @@ fn text(view: &ThreadView, dispatches: &[DispatchResult]) -> String {
     for ((_, state), result) in view.thread.dispatches().iter().zip(dispatches) {
         lines.push(format!("{}  {}  {}", result.accepted_at, result.dispatch_id, result.state));
         match state {
-            DispatchState::Failed(failure) => lines.push(format!("  {}: {}", failure.code, failure.detail)),
+            DispatchState::Failed(failure) => {
+                lines.push(format!(
+                    "  {}: {}",
+                    failure.code,
+                    failure.detail.trim_end().replace('\n', "\n  ")
+                ));
+            }
             DispatchState::NeedsInput => {
                 lines.extend(result.needs_input.iter().map(|asked| format!("  asked: {}", asked.question)));
             }
             _ => {}
         }
-        if let Some(patch) = result.patch_since_pause.as_ref().or(result.patch.as_ref()) {
-            lines.push(format!(
-                "  changed {} files (+{} -{})",
-                patch.files, patch.insertions, patch.deletions
-            ));
+        let patch = result.patch_since_pause.as_ref().or(result.patch.as_ref());
+        if let Some(patch) = patch.filter(|patch| patch.files > 0) {
+            lines.push(format!("  {}", change(patch)));
         }
     }
     lines.join("\n") + "\n"

@@ -32,6 +32,8 @@ pub(super) struct Listening {
     last_text: String,
     doing: Doing,
     resets_at: Option<Timestamp>,
+    /// Its last words were that it has no credential, or one that is refused.
+    unauthenticated: bool,
     envelope: Option<Envelope>,
 }
 
@@ -52,6 +54,8 @@ struct Line {
     event: Value,
     #[serde(default)]
     rate_limit_info: Value,
+    #[serde(default)]
+    error: Value,
 }
 
 impl Listening {
@@ -148,6 +152,7 @@ impl Listener for Listening {
                 None
             }
             ("assistant", _) => {
+                self.unauthenticated = parsed.error == "authentication_failed";
                 self.assistant(&parsed.message);
                 None
             }
@@ -199,6 +204,12 @@ impl Listener for Listening {
         if let Verdict::Failed { code: FailureCode::RateLimited, retry_at, .. } = &mut exit.verdict {
             *retry_at = self.resets_at;
         }
+        if let Verdict::Failed { code: code @ FailureCode::ProviderUnavailable, .. } = &mut exit.verdict
+            && self.unauthenticated
+        {
+            // Without any credential it asks nobody, so that there is no status to tell by.
+            *code = FailureCode::Auth;
+        }
         exit.asked = asked(envelope, self.permission);
         if exit.asked.is_none() && envelope.terminal_reason.as_deref() == Some("tool_deferred") {
             exit.verdict = Verdict::failed(
@@ -244,16 +255,17 @@ fn asked(
 fn denied(envelope: &Envelope, permission: Permission) -> Option<String> {
     let tools: Vec<&str> =
         envelope.permission_denials.iter().filter_map(|denial| denial["tool_name"].as_str()).collect();
-    let mode = match permission {
-        Permission::Bypass => "bypass",
-        Permission::Strict => "strict",
-        Permission::Scoped => "scoped",
+    let why = match permission {
+        Permission::Bypass => "its settings forbid them",
+        Permission::Strict => {
+            "`AGORA_CLAUDE_PERMISSION_MODE` is `strict`, and nobody is there to say yes; take it out of the env bundle, or set it to `scoped`"
+        }
+        Permission::Scoped => {
+            "`AGORA_CLAUDE_PERMISSION_MODE` is `scoped`, and `.claude/settings.json` does not allow them"
+        }
     };
     (!tools.is_empty()).then(|| {
-        let count = tools.len();
-        format!(
-            "{count} tool calls were denied ({}); `AGORA_CLAUDE_PERMISSION_MODE` is `{mode}`",
-            tools.join(", ")
-        )
+        let calls = if tools.len() == 1 { "tool call was" } else { "tool calls were" };
+        format!("{} {calls} denied ({}): {why}", tools.len(), tools.join(", "))
     })
 }

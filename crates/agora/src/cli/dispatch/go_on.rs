@@ -3,7 +3,7 @@
 use agora_core::job::Attendance;
 use clap::Args;
 
-use super::run::follow;
+use super::run::{accepted, follow, warn};
 use super::{find, open, start_carrier};
 use crate::cli::Context;
 use crate::exit::Exit;
@@ -33,11 +33,10 @@ impl Continue {
         let thread = find(&agora, &self.id).await?;
         let attendance = if self.detach { Attendance::Detached } else { Attendance::Watched };
         let next = thread.go_on(self.message, attendance).await?;
+        warn(context);
         if self.detach {
             start_carrier(context, std::slice::from_ref(next.id()))?;
-            let result = next.describe().await?;
-            context.ui.result(|| &result, || format!("{}\n", next.dispatch_id()))?;
-            return Ok(Exit::Done);
+            return accepted(context, &next).await;
         }
         follow(context, &agora, &next, self.pause_ok).await
     }

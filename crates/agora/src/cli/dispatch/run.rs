@@ -90,15 +90,14 @@ impl Run {
         let (detach, pause_ok) = (self.detach, self.pause_ok);
         let dispatch = self.request()?;
         let agora = open(context).await?;
-        context.ui.warn(
-            "there is no sandbox yet: the agent runs as you, with everything that you may do (`isolation: none`)",
-        );
         if detach {
             let thread = agora.accept(dispatch.unwatched()).await?;
+            warn(context);
             start_carrier(context, std::slice::from_ref(thread.id()))?;
             return accepted(context, &thread).await;
         }
         let thread = agora.dispatch(dispatch).await?;
+        warn(context);
         follow(context, &agora, &thread, pause_ok).await
     }
 
@@ -170,8 +169,15 @@ fn read_secret(argument: &str) -> Result<(VariableName, agora_core::secret::Secr
     Ok((variable, value))
 }
 
+/// Says what stands between an agent and this machine, of each that is accepted: nothing yet.
+pub(super) fn warn(context: &Context) {
+    context.ui.warn(
+        "there is no sandbox yet: the agent runs as you, with everything that you may do (`isolation: none`)",
+    );
+}
+
 /// Says which dispatch was accepted, when nobody waits for it.
-async fn accepted(context: &Context, thread: &Thread) -> Result<Exit, Failure> {
+pub(super) async fn accepted(context: &Context, thread: &Thread) -> Result<Exit, Failure> {
     let result = thread.describe().await?;
     context.ui.result(|| &result, || format!("{}\n", thread.dispatch_id()))?;
     context.ui.hint(format_args!(

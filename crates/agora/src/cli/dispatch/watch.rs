@@ -2,6 +2,7 @@
 
 use agora_core::entry::{Entry, Happening};
 use agora_core::event::Event;
+use agora_core::record::Record;
 use agora_core::state::ThreadState;
 use clap::Args;
 use serde_json::Value;
@@ -54,6 +55,7 @@ fn line(entry: &Entry) -> String {
             question.items().first().map(|item| format!(" {:?}", item.question())).unwrap_or_default()
         }
         Happening::Event(event) => format!(" {}", event.dispatch_id()),
+        Happening::Record(Record::QuestionOpened { question_id, .. }) => format!(" {question_id}"),
         Happening::Record(_) => String::new(),
     };
     format!("{} {} {}{more}\n", entry.at, entry.seq, entry.what.kind())
