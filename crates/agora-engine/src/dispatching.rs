@@ -29,7 +29,20 @@ const NEAR: usize = 200;
 impl Agora {
     /// Accepts a dispatch and begins to carry it in this process. When this returns it is recorded, and not lost whatever happens.
     ///
-    /// Needs a tokio runtime that lives as long as somebody waits.
+    /// Needs a tokio runtime that lives as long as somebody waits. When it ends first, the worker runs on, and the next process
+    /// that looks takes the thread in.
+    ///
+    /// ```no_run
+    /// # async fn example(agora: agora_engine::Agora) -> Result<(), Box<dyn std::error::Error>> {
+    /// use agora_engine::Dispatch;
+    /// use serde_json::json;
+    ///
+    /// let request = Dispatch::to("planner").input(json!({"task": "split the parser"})).label("nightly");
+    /// let thread = agora.dispatch(request).await?;
+    /// println!("{} is recorded", thread.dispatch_id());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn dispatch(&self, dispatch: Dispatch) -> Result<Thread, Error> {
         let thread = self.accept(dispatch).await?;
         thread.carry().await?;

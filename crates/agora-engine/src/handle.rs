@@ -67,6 +67,18 @@ impl Thread {
     }
 
     /// Returns when the dispatch has ended, whoever carries it: finished, failed, cancelled, or with a question.
+    ///
+    /// ```no_run
+    /// # async fn example(thread: agora_engine::Thread) -> Result<(), Box<dyn std::error::Error>> {
+    /// let result = thread.wait().await?;
+    /// match (&result.failure, &result.needs_input) {
+    ///     (Some(failure), _) => println!("{} ({}): {}", failure.reason, failure.code, failure.detail),
+    ///     (None, Some(asked)) => println!("it asks: {}", asked.question),
+    ///     (None, None) => println!("{}: {}", result.state, result.output.text),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn wait(&self) -> Result<DispatchResult, Error> {
         let ours = self.carrier().take();
         if let Some(carrier) = ours {
@@ -89,13 +101,32 @@ impl Thread {
         self.engine.view(&self.id).await.map_err(Error::Carry)
     }
 
-    /// Listens to what happens to the thread, after the first `seen` entries.
+    /// Listens to what happens to the thread, after the first `seen` entries: 0 tells everything from the beginning.
+    ///
+    /// ```no_run
+    /// # async fn example(thread: agora_engine::Thread) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut events = thread.events(0)?;
+    /// while let Some(entry) = events.next().await? {
+    ///     println!("{} {} {}", entry.at, entry.seq, entry.what.kind());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn events(&self, seen: u64) -> Result<Events, Error> {
         Events::new(self.engine.clone(), self.id.clone(), seen)
     }
 
     /// Cancels whatever the thread does or waits for, and returns when nothing of it is left. One that has ended stays as it
     /// ended; what is returned tells.
+    ///
+    /// ```no_run
+    /// # async fn example(agora: agora_engine::Agora) -> Result<(), Box<dyn std::error::Error>> {
+    /// // From any process: the thread is found by an id, the beginning of one, a label, or `@` for the last one.
+    /// let view = agora.find("nightly").await?.cancel().await?;
+    /// println!("{:?}", view.thread.state());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn cancel(&self) -> Result<ThreadView, Error> {
         self.engine.cancel(&self.id).await.map_err(Error::Carry)
     }

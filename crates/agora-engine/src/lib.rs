@@ -1,5 +1,7 @@
 //! The library behind the `agora` command: what people embed.
 //!
+//! In the order in which one would read it. What runs is defined first:
+//!
 //! ```text
 //!  agora        the face: one value that everything is asked of
 //!  tree         a directory  ─▶ a capability and its pack       (walked with suspicion)
@@ -9,6 +11,20 @@
 //!  plan         many of them ─▶ new, changed, unchanged; all checked before the first is registered
 //!  explain      a reference  ─▶ what it resolves to, lays over the workspace and says
 //!  health       everything   ─▶ what is no longer what was stored
+//! ```
+//!
+//! Then it runs. A dispatch is recorded before anything is done about it, and whoever has its thread's lease carries it on:
+//!
+//! ```text
+//!  dispatching  what is asked of [`Agora`] about dispatches          handle   a thread in the caller's hands
+//!  dispatch     a request ─▶ a job: names become hashes, once        settings, world   all that it works with
+//!
+//!  request ─▶ resolve ─▶ accepted ─▶ room? ─▶ claim ─▶ launch ─▶ follow ─▶ outcome ─▶ record ─▶ rest
+//!             dispatch/    accept     queue              │         │          end
+//!                                                        ▼         ▼
+//!                                                     manifest   lines, life, wishes, the clock
+//!                 (carry/)                            secrets
+//!                                                     worker     recover: another carrier begins at whatever it finds
 //! ```
 //!
 //! Nothing here prints, prompts or reads the environment: the caller hands in what it may use.
@@ -27,6 +43,22 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! To dispatch, an agora wants a program for its workers: the `agora` command is one.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use agora_engine::{Agora, Dispatch, Settings};
+//! use serde_json::json;
+//!
+//! let agora = Agora::open("/var/lib/agora").with_settings(Settings::with_worker("/usr/local/bin/agora"));
+//! agora.recover().await?; // Takes in what ended while nobody looked.
+//! let thread = agora.dispatch(Dispatch::to("planner").input(json!({"task": "split the parser"}))).await?;
+//! let result = thread.wait().await?;
+//! println!("{}: {}", result.state, result.output.text);
+//! # Ok(())
+//! # }
 //! ```
 
 mod agora;

@@ -145,7 +145,8 @@ fn steady_words(text: &str) -> String {
             steady.push_str(&bare[..2]);
             "[ID]"
         } else if let Some(file) = bare.get(18..).filter(|rest| rest.starts_with('/') && is_id(&bare[..18])) {
-            steady.push_str(&format!("{}[ID]", &bare[..2]));
+            steady.push_str(&bare[..2]);
+            steady.push_str("[ID]");
             file
         } else if matches!(bare, "ms" | "s")
             && let Some(number) = steady.trim_end().rsplit(' ').next()

@@ -8,7 +8,7 @@ use agora_engine::Agora;
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use crate::cli::span;
+use crate::cli::{counted, span};
 use crate::ui::{Form, Ui};
 
 /// How often the line is written again: often enough to see that time passes.
@@ -57,16 +57,19 @@ impl Progress {
         match &said {
             Some(said) => {
                 line.extend(["  ", &said.step]);
-                line.extend(said.turns.filter(|turns| *turns > 0).map(|turns| format!("  {turns} turns")));
+                line.extend(said.turns.filter(|turns| *turns > 0).map(|turns| {
+                    format!("  {}", counted(usize::try_from(turns).unwrap_or(usize::MAX), "turn"))
+                }));
                 line.extend(
                     said.tokens.filter(|tokens| *tokens > 0).map(|tokens| format!("  {tokens} tokens")),
                 );
                 line.extend(said.cost_usd.map(|usd| format!("  ${usd:.2}")));
                 line.extend(said.action.iter().map(|action| format!("  {action}")));
             }
-            None => line.push_str(match self.agora.place(&self.dispatch).await {
-                Ok(Some(_)) => "  waits for room",
-                Ok(None) | Err(_) => "  starting",
+            None => line.push_str(&match self.agora.place(&self.dispatch).await {
+                Ok(Some(0)) => "  waits for room".to_owned(),
+                Ok(Some(ahead)) => format!("  waits for room, {ahead} before it"),
+                Ok(None) | Err(_) => "  starting".to_owned(),
             }),
         }
         self.shown = true;

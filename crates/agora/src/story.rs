@@ -73,10 +73,13 @@ fn changed(result: &DispatchResult) -> u64 {
 
 /// Says in a line what came of it.
 fn summary(result: &DispatchResult) -> String {
-    let mut parts = vec![format!("{} in {}", result.state, span(result.duration_ms))];
-    parts.push(match &result.patch {
-        Some(patch) if patch.files > 0 => change(patch),
-        _ => "no file changed".to_owned(),
+    let mut parts = match result.started_at {
+        Some(_) => vec![format!("{} in {}", result.state, span(result.duration_ms))],
+        None => vec![format!("{} before it started", result.state)],
+    };
+    parts.extend(match &result.patch {
+        Some(patch) if patch.files > 0 => Some(change(patch)),
+        _ => result.started_at.map(|_| "no file changed".to_owned()),
     });
     parts.extend(
         result

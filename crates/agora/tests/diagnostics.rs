@@ -45,7 +45,7 @@ fn dispatch(cli: &Cli, more: &[&str]) -> Ran {
 fn screen(cli: &Cli, ran: &Ran) -> String {
     let code = ran.code.unwrap();
     let text = format!("{}--- stderr, code {code}\n{}", ran.stdout, ran.stderr);
-    let known = "warning: there is no sandbox yet: the agent runs as you, with everything that you may do (`isolation: none`)\n";
+    let known = "warning: no sandbox yet: the agent may do whatever you may (`isolation: none`)\n";
     cli.steady(&text.replace(known, ""))
 }
 

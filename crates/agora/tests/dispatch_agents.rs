@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// What a key looks like that nobody refuses for its form.
 const KEY: &str = "sk-test-0123456789";
 /// Said of each dispatch until there is a wall.
-const NO_SANDBOX: &str = "warning: there is no sandbox yet: the agent runs as you, with everything that you may do (`isolation: none`)\n";
+const NO_SANDBOX: &str = "warning: no sandbox yet: the agent may do whatever you may (`isolation: none`)\n";
 
 /// A place with a real program in it, an env bundle `default` that leads it to the model, and the subagent `planner`.
 fn place(name: &str, program: &Path, url: (&str, &str), credential: &str, options: &[&str]) -> Cli {

@@ -96,6 +96,7 @@ fn table(listed: &[Listed], now: Timestamp) -> String {
     let mut table = Table::new(["DISPATCH", "STATE", "SUBAGENT", "AGE", "TOOK", "LABELS"]);
     for one in listed {
         let state = match one.place {
+            Some(0) => format!("{} (next)", one.state),
             Some(ahead) => format!("{} ({ahead} before it)", one.state),
             None => one.state.to_owned(),
         };

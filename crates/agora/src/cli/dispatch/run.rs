@@ -171,9 +171,7 @@ fn read_secret(argument: &str) -> Result<(VariableName, agora_core::secret::Secr
 
 /// Says what stands between an agent and this machine, of each that is accepted: nothing yet.
 pub(super) fn warn(context: &Context) {
-    context.ui.warn(
-        "there is no sandbox yet: the agent runs as you, with everything that you may do (`isolation: none`)",
-    );
+    context.ui.warn("no sandbox yet: the agent may do whatever you may (`isolation: none`)");
 }
 
 /// Says which dispatch was accepted, when nobody waits for it.
