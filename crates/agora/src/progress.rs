@@ -66,11 +66,11 @@ impl Progress {
                 line.extend(said.cost_usd.map(|usd| format!("  ${usd:.2}")));
                 line.extend(said.action.iter().map(|action| format!("  {action}")));
             }
-            None => line.push_str(&match self.agora.place(&self.dispatch).await {
+            None => line.extend([match self.agora.place(&self.dispatch).await {
                 Ok(Some(0)) => "  waits for room".to_owned(),
                 Ok(Some(ahead)) => format!("  waits for room, {ahead} before it"),
                 Ok(None) | Err(_) => "  starting".to_owned(),
-            }),
+            }]),
         }
         self.shown = true;
         // Wide letters count as one here: where they are too many, the terminal cuts the line, and does not wrap it.

@@ -23,7 +23,8 @@ fn refused(cli: &Cli, code: &str, arguments: &[&str]) -> String {
     let before = count();
     let ran = cli.run(&[arguments, &["--json"]].concat());
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), ""), "{}", ran.stdout);
-    let error: Value = serde_json::from_str(&ran.stdout).expect("exactly one document");
+    // Exactly one document.
+    let error: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(error["error"]["code"], code, "{error}");
     let text = cli.run(arguments).failure(2);
     for hint in error["error"]["hints"].as_array().unwrap() {

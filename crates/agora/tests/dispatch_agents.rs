@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use agora_core::time::Clock;
+use agora_engine::SystemClock;
 use agora_testkit::cli::{Cli, Ran, run, steady_json};
 use agora_testkit::model::{Model, Turn};
 use agora_testkit::part;
@@ -378,7 +380,7 @@ fn a_limit_that_ends_soon_is_told_and_a_detached_thread_goes_on_by_itself() {
         if limited > 1 {
             return Turn::text("All done.");
         }
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+        let now = SystemClock.now().as_millis() / 1000;
         Turn::error(429, "rate_limit_error", "You have reached your limit")
             .with_header("anthropic-ratelimit-unified-status", "rejected")
             .with_header("anthropic-ratelimit-unified-reset", (now + seconds).to_string())

@@ -21,17 +21,11 @@ use crate::failure::Failure;
 /// Run a subagent, and look at what runs and ran
 #[derive(Debug, Subcommand)]
 pub(super) enum Dispatch {
-    /// Run a subagent, and wait for what it says
     Run(Box<run::Run>),
-    /// List dispatches, newest first
     List(list::List),
-    /// Show what became of a dispatch
     Describe(show::Show),
-    /// Print what an agent printed
     Logs(logs::Logs),
-    /// Follow what happens to a thread, an event a line
     Watch(watch::Watch),
-    /// Cancel a dispatch, or a thread that waits
     Cancel(cancel::Cancel),
 }
 
