@@ -55,7 +55,7 @@ pub(super) fn apply(path: &Path, settings: &mut Settings) -> Result<(), Failure>
         Err(error) => return Err(unusable(path).because(error)),
     };
     let file: File =
-        toml::from_str(&text).map_err(|error| unusable(path).because(error.to_string().trim_end()))?;
+        toml::from_str(&text).map_err(|error| unusable(path).because(in_a_line(&text, &error)))?;
     for (name, target) in file.target {
         let parsed: Name = name.parse().map_err(|error| unusable(path).because(error))?;
         let known = settings.targets.remove(&parsed).unwrap_or_default();
@@ -67,6 +67,13 @@ pub(super) fn apply(path: &Path, settings: &mut Settings) -> Result<(), Failure>
         settings.store_max_bytes = max;
     }
     Ok(())
+}
+
+/// Says what is wrong and where, without a drawing.
+fn in_a_line(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.map(|before| format!("line {}: ", before.matches('\n').count() + 1));
+    format!("{}{}", line.unwrap_or_default(), error.message().trim_end())
 }
 
 fn unusable(path: &Path) -> Failure {
@@ -148,6 +155,14 @@ mod tests {
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_key_that_is_misspelt_is_named_with_its_line() {
+        let why = read("[target.local]\nmax_concurent = 1").unwrap_err();
+        assert_eq!(why.len(), 1);
+        assert!(why[0].starts_with("line 2: unknown field `max_concurent`, expected one of"), "{why:?}");
+        assert!(!why[0].contains('\n'));
     }
 
     #[test]
