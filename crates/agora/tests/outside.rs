@@ -75,6 +75,42 @@ fn a_read_only_home_can_be_read_and_says_why_it_cannot_be_written() {
     assert!(before.iter().all(|file| changed.contains(file)), "nothing that was there changed");
 }
 
+/// What a dispatch needs of the disk: nothing is accepted that is not recorded, and with room again it runs.
+#[test]
+fn a_dispatch_on_a_full_disk_is_refused_and_runs_when_there_is_room() {
+    let cli = cli();
+    let script = "agora subagent register --name a --runtime command -- /bin/echo done >/dev/null 2>&1 || exit 98\n\
+                  agora dispatch run --subagent a >/dev/null 2>&1 || exit 97\n\
+                  dd if=/dev/zero of=$AGORA_HOME/fill bs=1k >/dev/null 2>&1\n\
+                  agora dispatch run --subagent a --dispatch-id d_full; code=$?\n\
+                  rm $AGORA_HOME/fill\n\
+                  agora ls >/dev/null 2>&1 || exit 96\n\
+                  agora show d_full >/dev/null 2>&1 && exit 95\n\
+                  test \"$(agora dispatch run --subagent a --dispatch-id d_full 2>/dev/null)\" = done || exit 94\n\
+                  exit $code";
+    let Some((code, said)) = in_own_mount(&cli, "mount -t tmpfs -o size=4m none HOME", script) else {
+        return;
+    };
+    assert_eq!(code, 3, "{said}");
+    assert!(said.contains("hint: make room on the disk"), "{said}");
+}
+
+#[test]
+fn on_a_read_only_home_what_ran_can_be_seen_and_nothing_is_accepted() {
+    let cli = cli();
+    cli.run(&["subagent", "register", "--name", "a", "--runtime", "command", "--", "/bin/echo", "done"])
+        .success();
+    cli.run(&["dispatch", "run", "--subagent", "a", "--dispatch-id", "d_1"]).success();
+    let script = "agora ls | grep -q finished || exit 98\n\
+                  agora show d_1 >/dev/null 2>&1 || exit 97\n\
+                  agora dispatch run --subagent a --dispatch-id d_2";
+    let mount = "mount --bind HOME HOME && mount -o remount,ro,bind HOME";
+    let Some((code, said)) = in_own_mount(&cli, mount, script) else { return };
+    assert_eq!(code, 3, "{said}");
+    assert!(said.contains("hint: set `AGORA_HOME`"), "{said}");
+    assert!(cli.run(&["show", "d_2"]).failure(2).contains("d_2"));
+}
+
 #[test]
 fn a_damaged_file_is_named_with_what_mends_it() {
     let cli = cli();
