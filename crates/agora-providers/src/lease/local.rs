@@ -54,14 +54,15 @@ impl Leases for LocalLeases {
     }
 
     async fn take(&self, thread: &ThreadId) -> Result<Box<dyn Lease>, Unavailable> {
-        if let Some(lease) = self.try_take(thread).await? {
-            return Ok(lease);
+        loop {
+            if let Some(lease) = self.try_take(thread).await? {
+                return Ok(lease);
+            }
+            let path = self.file(thread)?;
+            let locked = path.clone();
+            let waited = aside("lease", move || wait(&locked)).await.flatten();
+            waited.map_err(|error| self.home.unavailable("lock", &path, error))?;
         }
-        let path = self.file(thread)?;
-        let locked = path.clone();
-        let taken = aside("lease", move || take(&locked)).await.flatten();
-        let lease = taken.map_err(|error| self.home.unavailable("lock", &path, error))?;
-        Ok(Box::new(lease))
     }
 
     async fn list(&self) -> Result<Vec<ThreadId>, Unavailable> {
@@ -104,12 +105,17 @@ fn try_take(path: &Path) -> io::Result<Option<LocalLease>> {
     }
 }
 
-fn take(path: &Path) -> io::Result<LocalLease> {
+/// Returns when whoever has it now does not have it any more. It makes no file: the process may end while this waits for nobody,
+/// and would leave it.
+fn wait(path: &Path) -> io::Result<()> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
     loop {
-        let file = open(path)?;
-        match file.lock() {
-            Ok(()) if is_at(&file, path)? => return Ok(LocalLease { path: path.to_owned(), file }),
-            Ok(()) => {}
+        match file.lock_shared() {
+            Ok(()) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
