@@ -63,6 +63,45 @@ fn an_engine_that_dies_is_replaced_by_the_next_command_as_if_nothing_had_happene
     assert_eq!(place.leftovers(), Vec::<String>::new());
 }
 
+#[test]
+fn every_command_that_looks_leaves_what_nobody_carries_to_a_carrier() {
+    let place = Place::new();
+    kill(start(&place, "d_1", &[]));
+    for command in [&["gc"][..], &["thread", "show", "d_1"], &["show", "d_1"], &["logs", "d_1"]] {
+        // One that is being killed may have its lease a moment longer than its name.
+        until("somebody carries it again", || {
+            place.cli.run(command).success();
+            !place.carriers().is_empty()
+        });
+        place.carriers().iter().for_each(|carrier| signal(carrier.id, Signal::KILL));
+        until("nobody carries it", || place.carriers().is_empty());
+    }
+    until("somebody carries it", || place.live().is_empty() || !place.carriers().is_empty());
+    fs::write(place.mark("gate"), "").unwrap();
+    until("it has finished", || place.recorded("d_1").unwrap().state == DispatchState::Finished);
+}
+
+/// One that cannot be looked at keeps nobody from the others.
+#[test]
+fn what_cannot_be_moved_on_is_a_warning() {
+    let place = Place::new();
+    let engine = start(&place, "d_1", &[]);
+    kill(engine);
+    let identity = place.dispatch_dir("d_1").join("in/worker.json");
+    let hidden = identity.with_extension("hidden");
+    fs::rename(&identity, &hidden).unwrap();
+    fs::create_dir(&identity).unwrap();
+    fs::write(place.mark("gate"), "").unwrap();
+    until("the worker has ended", || place.alive().is_empty());
+    let listed = place.cli.run(&["ls"]);
+    assert!(listed.stderr.contains("cannot be moved on") && listed.code == Some(0), "{listed:?}");
+    place.dispatch("waits", "d_2", &[]).success();
+    fs::remove_dir(&identity).unwrap();
+    fs::rename(&hidden, &identity).unwrap();
+    place.come_to_rest();
+    assert_eq!(place.recorded("d_1").unwrap().state, DispatchState::Finished);
+}
+
 /// The worker ends while nobody is there: the next command, whichever, takes it in.
 #[test]
 fn what_ended_meanwhile_is_taken_in_by_the_next_command() {
@@ -143,6 +182,29 @@ fn an_outcome_that_the_agent_wrote_is_never_a_success() {
         assert!(detail.contains("not its worker's"), "{detail}");
     }
     assert_eq!(place.leftovers(), Vec::<String>::new());
+}
+
+/// Nor between an agent and the file whose lock is its worker's life: its worker is the same process still.
+#[test]
+fn an_agent_that_gets_at_its_worker_s_files_is_followed_and_cancelled_all_the_same() {
+    for hides in ["rm -f $f", "rm -f $f; mkdir $f", "rm -f $f; touch $f", "rm -f $f; mkfifo $f"] {
+        let place = Place::new();
+        let hidden = place.mark("hidden");
+        for (name, then) in
+            [("ends", "exit 5".to_owned()), ("stays", format!("touch {}; sleep 1000", hidden.display()))]
+        {
+            place.agent(name, &format!("f=../out/worker.stderr; {hides}; {then}"));
+        }
+        let ended = place.dispatch("ends", "d_ends", &[]);
+        assert_eq!(ended.code, Some(1), "{hides}: {ended:?}");
+        let stays = place.start(&run("stays", "d_stays", &[]));
+        until("it is hidden", || hidden.exists());
+        assert_eq!(place.live().len(), 1, "{hides}");
+        let cancelled = place.cli.run(&["cancel", "d_stays", "--json"]).json();
+        assert_eq!(cancelled["state"], "cancelled", "{hides}");
+        assert_eq!(wait(stays).code, Some(1), "{hides}");
+        assert_eq!(place.leftovers(), Vec::<String>::new(), "{hides}");
+    }
 }
 
 #[test]

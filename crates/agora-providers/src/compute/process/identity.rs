@@ -106,6 +106,10 @@ fn start_time(pid: i32) -> io::Result<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name is in parentheses and may hold some.
     let fields = stat.rsplit_once(") ").map(|(_, fields)| fields);
+    if fields.is_some_and(|fields| fields.starts_with('Z')) {
+        // It has ended, and only waits for whoever started it to hear of it.
+        return Err(io::ErrorKind::NotFound.into());
+    }
     let time = fields.and_then(|fields| fields.split(' ').nth(START_TIME)).and_then(|time| time.parse().ok());
     time.ok_or_else(|| io::Error::other("the time of its start is not where it should be"))
 }

@@ -78,13 +78,12 @@ pub(super) fn open_to_write(path: &std::path::Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
-/// Opens a life to look at it. `None`: no worker was ever started.
+/// Opens a life to look at it. `None`: no worker was ever started, or its agent got at the file.
 fn open(dir: &DispatchDir) -> io::Result<Option<File>> {
-    match untrusted::open(&dir.life())? {
-        Found::Nothing => Ok(None),
-        Found::File(file) => Ok(Some(file)),
-        Found::Strange => Err(io::Error::other("it is not a regular file")),
-    }
+    Ok(match untrusted::open(&dir.life())? {
+        Found::Nothing | Found::Strange => None,
+        Found::File(file) => Some(file),
+    })
 }
 
 /// Tells whether somebody has it.

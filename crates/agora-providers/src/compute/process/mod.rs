@@ -83,6 +83,14 @@ impl Compute for LocalProcess {
             }
             let waited = self.watchers.wait(dispatch, &dir).await;
             waited.map_err(|error| self.unreachable(&dir, error))?;
+            // An agent may have got at the file. Its worker is the same process still.
+            let at = dir.clone();
+            let ended = match blocking(move || known(&at)).await {
+                Ok(Some(worker)) => aside("worker-end", move || worker.wait()).await.flatten(),
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            };
+            ended.map_err(|error| self.unreachable(&dir, error))?;
         }
     }
 
@@ -100,7 +108,8 @@ impl Compute for LocalProcess {
 }
 
 fn look(dir: &DispatchDir) -> io::Result<WorkerLife> {
-    Ok(match (life::is_held(dir)?, past(dir)?) {
+    let alive = life::is_held(dir)? || known(dir)?.is_some();
+    Ok(match (alive, past(dir)?) {
         (true, _) => WorkerLife::Running,
         (false, true) => WorkerLife::Ended,
         (false, false) => WorkerLife::Never,
@@ -120,9 +129,14 @@ fn past(dir: &DispatchDir) -> io::Result<bool> {
 /// Finds a worker that lives. One that is just being started is waited for.
 fn find(dir: &DispatchDir) -> io::Result<Option<Process>> {
     match there(Turn::take(dir))? {
-        Some(_turn) => there(Identity::read(dir))?.flatten().map_or(Ok(None), |worker| worker.find()),
+        Some(_turn) => known(dir),
         None => Ok(None),
     }
+}
+
+/// Finds the worker that is stored as this dispatch's, if it lives.
+fn known(dir: &DispatchDir) -> io::Result<Option<Process>> {
+    there(Identity::read(dir))?.flatten().map_or(Ok(None), |worker| worker.find())
 }
 
 /// Ends a process, softly first.
