@@ -1,6 +1,7 @@
 //! A thread in the caller's hands: wait for it, hear what happens to it, cancel it, go on with it.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use agora_core::entry::Entry;
@@ -12,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::agora::Agora;
 use crate::carry::accept::Accepted;
-use crate::carry::{CarryError, Engine};
+use crate::carry::{CarryError, Engine, live_dispatch};
 use crate::dispatch::result::DispatchResult;
 use crate::error::Error;
 
@@ -80,15 +81,32 @@ impl Thread {
     /// # }
     /// ```
     pub async fn wait(&self) -> Result<DispatchResult, Error> {
-        let ours = self.carrier().take();
-        if let Some(carrier) = ours {
-            match carrier.await {
-                Ok(carried) => drop(carried.map_err(Error::Carry)?),
-                Err(error) => std::panic::resume_unwind(error.into_panic()),
+        let engine = &self.engine;
+        let ledger = &engine.world().ledger;
+        let mut watch = ledger.watch().map_err(|error| Error::Carry(CarryError::Ledger(error)))?;
+        let mut lease = pin!(engine.world().leases.take(&self.id));
+        loop {
+            let ours = self.carrier().take();
+            if let Some(carrier) = ours {
+                match carrier.await {
+                    Ok(carried) => drop(carried.map_err(Error::Carry)?),
+                    Err(error) => std::panic::resume_unwind(error.into_panic()),
+                }
+            }
+            let view = engine.view(&self.id).await.map_err(Error::Carry)?;
+            if live_dispatch(&view.thread) != Some(&self.dispatch_id) {
+                return self.agora.describe_dispatch(engine, &self.dispatch_id).await;
+            }
+            tokio::select! {
+                biased;
+                // Whoever carried it is gone, and it is ours.
+                taken = &mut lease => {
+                    self.carry_with(taken.map_err(|error| Error::Carry(CarryError::Lease(error)))?);
+                    lease.set(engine.world().leases.take(&self.id));
+                }
+                heard = watch.next() => heard.map_err(|error| Error::Carry(CarryError::Ledger(error)))?,
             }
         }
-        self.engine.wait(&self.id, &self.dispatch_id).await.map_err(Error::Carry)?;
-        self.agora.describe_dispatch(&self.engine, &self.dispatch_id).await
     }
 
     /// Returns what is known of the dispatch now.
