@@ -171,11 +171,16 @@ impl Engine {
 fn closes(event: &Event, job: &Job) -> bool {
     match event {
         Event::NeedsInput { .. } => false,
-        Event::Failed { failure, .. } => failure.retry_at.is_none() || job.attendance != Attendance::Detached,
+        Event::Failed { failure, .. } => rests(failure, job),
         Event::Accepted { .. } | Event::Started { .. } | Event::Finished { .. } | Event::Cancelled { .. } => {
             true
         }
     }
+}
+
+/// Tells whether a thread rests with a failure: it does not go on by itself.
+pub(super) fn rests(failure: &Failure, job: &Job) -> bool {
+    failure.retry_at.is_none() || job.attendance != Attendance::Detached
 }
 
 fn happenings(event: Event, dispatch: &DispatchView, closes: bool) -> Vec<Happening> {

@@ -2,9 +2,10 @@
 
 use agora_core::provider::ledger::DispatchView;
 use agora_core::provider::shelf::Clearing;
+use agora_core::state::DispatchState;
 use agora_core::{DispatchId, ThreadId};
 
-use super::{CarryError, Engine};
+use super::{CarryError, Engine, end};
 use crate::sabotage::{self, Bug};
 
 /// How many threads are forgotten in one go: a sweep that is interrupted has done something.
@@ -47,12 +48,18 @@ impl Engine {
                 Some(view) if swept.threads.contains(&view.job.thread_id) => {}
                 Some(view) => {
                     swept.bytes_after += size;
-                    if !view.state.is_live() && self.is_closed(&view.job.thread_id).await? {
-                        let passing = self.size(&id, Clearing::Workspace).await?;
-                        let snapshots = self.size(&id, Clearing::Snapshots).await?.saturating_sub(passing);
-                        // Whoever recorded its end was to do this.
+                    if view.state.is_live() {
+                        continue;
+                    }
+                    let passing = self.size(&id, Clearing::Workspace).await?;
+                    let snapshots = self.size(&id, Clearing::Snapshots).await?.saturating_sub(passing);
+                    let closed = self.is_closed(&view.job.thread_id).await?;
+                    if closed || self.was_cleared(&view) {
+                        // Whoever recorded its end did this, unless one who came too late staged it again.
                         self.clear(mode, &id, Clearing::Workspace).await?;
                         swept.bytes_after = swept.bytes_after.saturating_sub(passing);
+                    }
+                    if closed {
                         ended.push((view, snapshots));
                     }
                 }
@@ -60,6 +67,18 @@ impl Engine {
         }
         self.make_room(mode, most_bytes.unwrap_or(u64::MAX), ended, &mut swept).await?;
         Ok(swept)
+    }
+
+    /// Tells whether what only the run needed went with the end of a dispatch, also if its thread has gone on since.
+    fn was_cleared(&self, ended: &DispatchView) -> bool {
+        let (id, job) = (&ended.job.dispatch_id, &ended.job);
+        let report = ended.report.as_ref().and_then(|text| self.read_report(id, text));
+        let closed = match &ended.state {
+            DispatchState::Finished | DispatchState::Cancelled => true,
+            DispatchState::Failed(failure) => end::rests(failure, job),
+            DispatchState::NeedsInput | DispatchState::Accepted | DispatchState::Running => false,
+        };
+        closed || report.is_some_and(|report| report.workspace_saved)
     }
 
     async fn is_closed(&self, thread: &ThreadId) -> Result<bool, CarryError> {

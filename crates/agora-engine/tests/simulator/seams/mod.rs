@@ -277,9 +277,14 @@ impl Shelf for Seams {
         Ok(None)
     }
 
-    async fn size(&self, dispatch: &DispatchId, _: Clearing) -> Result<u64, Unavailable> {
+    async fn size(&self, dispatch: &DispatchId, what: Clearing) -> Result<u64, Unavailable> {
         let place = self.machine.state().places.get(dispatch).copied().unwrap_or_default();
-        Ok(1 + u64::from(place.workspace) + u64::from(place.snapshots))
+        let (workspace, snapshots) = (u64::from(place.workspace), u64::from(place.snapshots));
+        Ok(match what {
+            Clearing::Workspace => workspace,
+            Clearing::Snapshots => workspace + snapshots,
+            Clearing::Everything => workspace + snapshots + 1,
+        })
     }
 
     async fn list(&self) -> Result<Vec<DispatchId>, Unavailable> {
