@@ -43,8 +43,7 @@ impl MemoryLedger {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes everybody who listens, as the death of a process would.
-    pub fn ring(&self) {
+    fn ring(&self) {
         self.changes.count.fetch_add(1, Ordering::SeqCst);
         self.changes.bell.notify_waiters();
     }
