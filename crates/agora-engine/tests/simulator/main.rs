@@ -72,7 +72,8 @@ shares!(
 /// Two of five hundred, for the same reason.
 #[test]
 fn in_a_file_0() {
-    seeds(0, 500, Kind::File);
+    let seen = seeds(0, 500, Kind::File);
+    assert!(seen.contains_key("no room in the ledger"), "no disk was too small: {seen:#?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use agora_core::entry::Entry;
+use agora_core::provider::Outage;
 use agora_core::provider::ledger::{
     Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, Outgoing, ThreadView,
     Watch,
@@ -45,9 +46,17 @@ impl Seams {
     ) -> Result<T, LedgerError> {
         let done = self.write(|| {
             let done = whole(work);
-            if let Ok(done) = &done {
-                look(done);
-                self.machine.recorded();
+            match &done {
+                Ok(done) => {
+                    look(done);
+                    self.machine.recorded();
+                }
+                Err(LedgerError::Unavailable(why)) => {
+                    assert_eq!(why.outage, Outage::Full, "{why}");
+                    self.machine.note("no room in the ledger");
+                }
+                // It works, and says no.
+                Err(_) => {}
             }
             done
         });
