@@ -248,6 +248,9 @@ pub trait Ledger: fmt::Debug + Send + Sync {
     /// priority, then in the order they came.
     async fn head(&self, target: &Name, most: u32) -> Result<Vec<DispatchId>, LedgerError>;
 
+    /// Returns the threads whose dispatch takes up room at a target, in the order they came.
+    async fn underway(&self, target: &Name) -> Result<Vec<ThreadId>, LedgerError>;
+
     /// Returns how many dispatches of the same target come before one that waits. `None`: it does not wait.
     async fn place(&self, dispatch: &DispatchId) -> Result<Option<u64>, LedgerError>;
 

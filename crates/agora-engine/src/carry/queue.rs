@@ -72,7 +72,8 @@ pub(super) async fn wait(
     }
 }
 
-/// Listens to the ledger for everybody who waits here, until the listener itself is to go.
+/// Listens to the ledger for everybody who waits here, until the listener itself is to go. Those before us whose carrier is gone
+/// are carried here: else we would wait for ever, behind somebody who never goes or for room that nobody gives back.
 async fn listen(
     engine: &Engine,
     target: &Target,
@@ -86,7 +87,10 @@ async fn listen(
         let turn = ledger.head(&job.target, target.max_concurrent).await.map_err(CarryError::Ledger)?;
         let wished = ledger.wished().await.map_err(CarryError::Ledger)?;
         for stranger in target.queue.wake(turn, &wished) {
-            adopt(engine, &stranger).await?;
+            engine.carry_aside(&engine.papers(&stranger).await?.job.thread_id).await?;
+        }
+        for before_us in ledger.underway(&job.target).await.map_err(CarryError::Ledger)? {
+            engine.carry_aside(&before_us).await?;
         }
         tokio::select! {
             biased;
@@ -95,10 +99,4 @@ async fn listen(
             heard = watch.next() => heard.map_err(CarryError::Ledger)?,
         }
     }
-}
-
-/// Carries the one before us, if whoever carried it is gone: else we would wait for ever behind somebody who never goes.
-async fn adopt(engine: &Engine, dispatch: &DispatchId) -> Result<(), CarryError> {
-    let papers = engine.papers(dispatch).await?;
-    engine.carry_aside(&papers.job.thread_id).await.map(drop)
 }

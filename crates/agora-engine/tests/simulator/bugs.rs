@@ -9,13 +9,13 @@ use crate::store::Kind;
 /// In so many stories at most.
 const STORIES: u64 = 2_000;
 
-/// Plays until a bug is found by what it does wrong, and says in how many stories that was.
-fn found(bug: Bug, faults: Faults, wrong: &str) -> String {
+/// Plays until a bug is found by one of the things that it does wrong, and says in how many stories that was.
+fn found(bug: Bug, faults: Faults, wrong: &[&str]) -> String {
     for seed in 0..STORIES {
         play(seed, faults, Kind::Memory);
         match with(bug, || try_play(seed, faults, Kind::Memory)) {
             Ok(_) => {}
-            Err(said) if said.contains(wrong) => {
+            Err(said) if wrong.iter().any(|wrong| said.contains(wrong)) => {
                 return format!("{bug:?}: found in {} stories: {said}", seed + 1);
             }
             Err(said) => panic!("{bug:?} shows in the seed {seed} as something else: {said}"),
@@ -26,46 +26,49 @@ fn found(bug: Bug, faults: Faults, wrong: &str) -> String {
 
 #[test]
 fn a_lost_lease_check_is_found() {
-    println!("{}", found(Bug::NoLeaseCheck, Faults::NONE, "without its lease"));
+    println!("{}", found(Bug::NoLeaseCheck, Faults::NONE, &["without its lease", "is left at its end"]));
 }
 
 #[test]
 fn a_lost_room_check_is_found() {
-    println!("{}", found(Bug::NoRoomCheck, Faults::NONE, "ran at once"));
+    println!("{}", found(Bug::NoRoomCheck, Faults::NONE, &["ran at once"]));
 }
 
 #[test]
 fn a_double_resume_is_found() {
-    println!("{}", found(Bug::DoubleResume, Faults { limited: 900, ..Faults::NONE }, "goes on by itself"));
+    println!("{}", found(Bug::DoubleResume, Faults { limited: 900, ..Faults::NONE }, &["goes on by itself"]));
 }
 
 #[test]
 fn an_end_before_the_end_is_found() {
     // What the run needed goes before the end is recorded, so that this shows first.
-    println!("{}", found(Bug::EndsTooEarly, Faults::NONE, "taken from under its worker"));
+    println!("{}", found(Bug::EndsTooEarly, Faults::NONE, &["taken from under its worker"]));
 }
 
 #[test]
 fn a_forgotten_outcome_is_found() {
-    println!("{}", found(Bug::ForgetsOutcome, Faults { crash: 6, ..Faults::NONE }, "is not what is stored"));
+    println!(
+        "{}",
+        found(Bug::ForgetsOutcome, Faults { crash: 6, ..Faults::NONE }, &["is not what is stored"])
+    );
 }
 
 #[test]
 fn a_lost_wish_is_found() {
-    println!("{}", found(Bug::LosesWish, Faults::NONE, "although somebody wished to cancel it"));
+    println!("{}", found(Bug::LosesWish, Faults::NONE, &["although somebody wished to cancel it"]));
 }
 
 #[test]
 fn a_forgotten_key_is_found() {
-    println!("{}", found(Bug::ForgetsKey, Faults::NONE, "has two dispatches"));
+    println!("{}", found(Bug::ForgetsKey, Faults::NONE, &["has two dispatches"]));
 }
 
 #[test]
 fn a_lost_question_is_found() {
-    println!("{}", found(Bug::LosesQuestion, Faults::NONE, "its question is Asked"));
+    println!("{}", found(Bug::LosesQuestion, Faults::NONE, &["its question is Asked"]));
 }
 
 #[test]
 fn a_sweep_of_what_is_open_is_found() {
-    println!("{}", found(Bug::SweepsOpen, Faults::NONE, "its thread is open"));
+    println!("{}", found(Bug::SweepsOpen, Faults::NONE, &["its thread is open"]));
 }

@@ -59,6 +59,15 @@ pub(super) fn head(connection: &Connection, target: &Name, most: u32) -> Result<
     Ok(first.collect::<Result<_, _>>()?)
 }
 
+pub(super) fn underway(connection: &Connection, target: &Name) -> Result<Vec<ThreadId>, Fault> {
+    let mut claimed = prepare(
+        connection,
+        "SELECT thread FROM dispatches WHERE target = ?1 AND claimed = 1 AND state < 2 ORDER BY place",
+    )?;
+    let claimed = claimed.query_map([target.as_str()], |row| parsed(row, 0))?;
+    Ok(claimed.collect::<Result<_, _>>()?)
+}
+
 pub(super) fn place(connection: &Connection, dispatch: &DispatchId) -> Result<Option<u64>, Fault> {
     match live(connection, dispatch)? {
         Some(live) if !live.claimed => ahead(connection, &live).map(Some),

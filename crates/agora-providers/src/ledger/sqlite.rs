@@ -115,6 +115,11 @@ impl Ledger for SqliteLedger {
         self.reader.read(move |connection| queue::head(connection, &target, most)).await
     }
 
+    async fn underway(&self, target: &Name) -> Result<Vec<ThreadId>, LedgerError> {
+        let target = target.clone();
+        self.reader.read(move |connection| queue::underway(connection, &target)).await
+    }
+
     async fn place(&self, dispatch: &DispatchId) -> Result<Option<u64>, LedgerError> {
         let dispatch = dispatch.clone();
         self.reader.read(move |connection| queue::place(connection, &dispatch)).await

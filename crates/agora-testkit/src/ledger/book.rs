@@ -279,15 +279,18 @@ impl Book {
     }
 
     fn room(&self, target: &Name, most: u32) -> usize {
-        let running = self
-            .dispatches
-            .iter()
-            .filter(|(id, filed)| filed.claim.is_some() && filed.job.target == *target && self.is_live(id));
-        (most as usize).saturating_sub(running.count())
+        (most as usize).saturating_sub(self.underway(target).len())
     }
 
     pub(super) fn head(&self, target: &Name, most: u32) -> Vec<DispatchId> {
         self.waiting(target).into_iter().take(self.room(target, most)).collect()
+    }
+
+    pub(super) fn underway(&self, target: &Name) -> Vec<ThreadId> {
+        let live = self.accepted.iter().filter(|id| self.is_live(id));
+        let filed = live.filter_map(|id| self.dispatches.get(id));
+        let claimed = filed.filter(|filed| filed.claim.is_some() && filed.job.target == *target);
+        claimed.map(|filed| filed.job.thread_id.clone()).collect()
     }
 
     pub(super) fn place(&self, id: &DispatchId) -> Option<u64> {

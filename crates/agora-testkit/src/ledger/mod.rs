@@ -125,6 +125,10 @@ impl Ledger for MemoryLedger {
         Ok(self.book().head(target, most))
     }
 
+    async fn underway(&self, target: &Name) -> Result<Vec<ThreadId>, LedgerError> {
+        Ok(self.book().underway(target))
+    }
+
     async fn place(&self, dispatch: &DispatchId) -> Result<Option<u64>, LedgerError> {
         Ok(self.book().place(dispatch))
     }

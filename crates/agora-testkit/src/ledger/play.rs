@@ -203,6 +203,7 @@ async fn survey(ledger: &dyn Ledger, clock: &SetClock) -> Vec<String> {
         said_to.push(said(ledger.place(&dispatch_id(number)).await));
     }
     for target in TARGETS {
+        said_to.push(said(ledger.underway(&target.parse().unwrap()).await));
         for most in [0, 1, 2, 9] {
             said_to.push(said(ledger.head(&target.parse().unwrap(), most).await));
         }

@@ -96,3 +96,24 @@ fn one_whose_carrier_died_in_the_queue_does_not_hold_up_the_rest() {
     place.come_to_rest();
     assert_eq!(place.leftovers(), Vec::<String>::new());
 }
+
+/// Nor by the death of whoever has the place: those who wait take in what its worker leaves, and the place is free.
+#[test]
+fn one_whose_carrier_died_with_the_place_does_not_hold_up_the_rest() {
+    let place = Place::new();
+    place.configure("[target.local]\nmax_concurrent = 1\n");
+    let gate = place.mark("gate");
+    place.agent("first", &format!("while [ ! -e {} ]; do sleep 0.02; done", gate.display()));
+    place.agent("next", "echo done");
+    let mut first = place.start(&run("first", "d_first", &[]));
+    until("the first runs", || place.recorded("d_first").is_some_and(|view| view.started_at.is_some()));
+    let second = place.start(&run("next", "d_second", &[]));
+    until("the second waits", || place.recorded("d_second").is_some());
+    signal(crate::support::id_of(&first), Signal::KILL);
+    first.wait().unwrap();
+    fs::write(&gate, "").unwrap();
+    assert_eq!(wait(second).code, Some(0), "without any further command");
+    assert_eq!(place.recorded("d_first").unwrap().state, DispatchState::Finished);
+    place.come_to_rest();
+    assert_eq!(place.leftovers(), Vec::<String>::new());
+}

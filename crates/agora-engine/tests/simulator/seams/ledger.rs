@@ -130,6 +130,11 @@ impl Ledger for Seams {
         whole(self.ledger.head(target, most))
     }
 
+    async fn underway(&self, target: &Name) -> Result<Vec<ThreadId>, LedgerError> {
+        self.pause().await;
+        whole(self.ledger.underway(target))
+    }
+
     async fn place(&self, dispatch: &DispatchId) -> Result<Option<u64>, LedgerError> {
         self.pause().await;
         whole(self.ledger.place(dispatch))

@@ -2,7 +2,7 @@
 
 use agora_core::job::Job;
 use agora_core::provider::ledger::Claim;
-use agora_core::{DispatchId, Name};
+use agora_core::{DispatchId, Name, ThreadId};
 
 use super::{Scene, mark};
 use crate::ledger::sample::{cancelled, continued, continues, finished, job, started, tuned};
@@ -58,6 +58,8 @@ pub(super) async fn room(scene: &Scene) {
     assert_eq!(claim("d_3").await, Claim::Waits { ahead: 1 });
     assert_eq!(claim("d_1").await, Claim::Granted);
     assert!(head(scene, "local", 2).await.is_empty(), "there is no room");
+    let underway = scene.ledger.underway(&"local".parse().unwrap()).await.unwrap();
+    assert_eq!(underway.iter().map(ThreadId::as_str).collect::<Vec<_>>(), ["t_1", "t_2"]);
     assert_eq!(claim("d_3").await, Claim::Waits { ahead: 0 });
     assert_eq!(scene.ledger.place(&id("d_3")).await.unwrap(), Some(0));
     assert_eq!(scene.ledger.place(&id("d_1")).await.unwrap(), None, "it does not wait");
