@@ -113,6 +113,8 @@ impl Files {
             connection.busy_timeout(BUSY)?;
             // Whoever writes checkpoints now and then, with the lock. A command that ends does not wait for the disk.
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            // Else a statement is planned anew for every value that it is given, which takes longer than to run it.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
             connection.set_prepared_statement_cache_capacity(STATEMENTS);
             Ok(connection)
         };

@@ -38,8 +38,7 @@ impl SqliteLedger {
 
     /// Computes a thread's chain of hashes again. [`LedgerError::Damaged`] says where it breaks.
     pub async fn check(&self, thread: &ThreadId) -> Result<(), LedgerError> {
-        let thread = thread.clone();
-        self.reader.read(move |connection| past::check(connection, &thread)).await
+        self.reader.read(|connection| past::check(connection, thread))
     }
 
     /// Makes everything that only speeds up questions again, from entries and papers.
@@ -69,8 +68,7 @@ impl Ledger for SqliteLedger {
     }
 
     async fn read(&self, thread: &ThreadId, seen: u64, most: usize) -> Result<Vec<Entry>, LedgerError> {
-        let thread = thread.clone();
-        self.reader.read(move |connection| view::read(connection, &thread, seen, most)).await
+        self.reader.read(|connection| view::read(connection, thread, seen, most))
     }
 
     async fn read_all(
@@ -79,50 +77,43 @@ impl Ledger for SqliteLedger {
         after: u64,
         most: usize,
     ) -> Result<Vec<(u64, Entry)>, LedgerError> {
-        let namespace = namespace.clone();
-        self.reader.read(move |connection| view::read_all(connection, &namespace, after, most)).await
+        self.reader.read(|connection| view::read_all(connection, namespace, after, most))
     }
 
     async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadView>, LedgerError> {
-        let thread = thread.clone();
-        self.reader.read(move |connection| view::thread(connection, &thread)).await
+        self.reader.read(|connection| view::thread(connection, thread))
     }
 
     async fn dispatch(&self, dispatch: &DispatchId) -> Result<Option<DispatchView>, LedgerError> {
-        let dispatch = dispatch.clone();
-        self.reader.read(move |connection| view::dispatch(connection, &dispatch)).await
+        self.reader.read(|connection| view::dispatch(connection, dispatch))
     }
 
     async fn list(&self, filter: &Filter) -> Result<Vec<DispatchRow>, LedgerError> {
-        let filter = filter.clone();
-        self.reader.read(move |connection| list::list(connection, &filter)).await
+        self.reader.read(|connection| list::list(connection, filter))
     }
 
     async fn carried(&self) -> Result<Vec<ThreadId>, LedgerError> {
-        self.reader.read(agenda::carried).await
+        self.reader.read(agenda::carried)
     }
 
     async fn due(&self, by: Timestamp) -> Result<Vec<ThreadId>, LedgerError> {
-        self.reader.read(move |connection| agenda::due(connection, by)).await
+        self.reader.read(|connection| agenda::due(connection, by))
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, LedgerError> {
-        self.reader.read(agenda::next_due).await
+        self.reader.read(agenda::next_due)
     }
 
     async fn head(&self, target: &Name, most: u32) -> Result<Vec<DispatchId>, LedgerError> {
-        let target = target.clone();
-        self.reader.read(move |connection| queue::head(connection, &target, most)).await
+        self.reader.read(|connection| queue::head(connection, target, most))
     }
 
     async fn underway(&self, target: &Name) -> Result<Vec<ThreadId>, LedgerError> {
-        let target = target.clone();
-        self.reader.read(move |connection| queue::underway(connection, &target)).await
+        self.reader.read(|connection| queue::underway(connection, target))
     }
 
     async fn place(&self, dispatch: &DispatchId) -> Result<Option<u64>, LedgerError> {
-        let dispatch = dispatch.clone();
-        self.reader.read(move |connection| queue::place(connection, &dispatch)).await
+        self.reader.read(|connection| queue::place(connection, dispatch))
     }
 
     async fn claim(&self, dispatch: &DispatchId, mark: ClaimMark, most: u32) -> Result<Claim, LedgerError> {
@@ -146,11 +137,11 @@ impl Ledger for SqliteLedger {
     }
 
     async fn wished(&self) -> Result<Vec<ThreadId>, LedgerError> {
-        self.reader.read(queue::wished).await
+        self.reader.read(queue::wished)
     }
 
     async fn outgoing(&self, by: Timestamp, most: usize) -> Result<Vec<Outgoing>, LedgerError> {
-        self.reader.read(move |connection| outbox::outgoing(connection, by, most)).await
+        self.reader.read(|connection| outbox::outgoing(connection, by, most))
     }
 
     async fn told(&self, id: u64, again_at: Option<Timestamp>) -> Result<(), LedgerError> {
@@ -158,7 +149,7 @@ impl Ledger for SqliteLedger {
     }
 
     async fn expired(&self, by: Timestamp, most: usize) -> Result<Vec<ThreadId>, LedgerError> {
-        self.reader.read(move |connection| agenda::expired(connection, by, most)).await
+        self.reader.read(|connection| agenda::expired(connection, by, most))
     }
 
     async fn forget(&self, thread: &ThreadId) -> Result<bool, LedgerError> {
