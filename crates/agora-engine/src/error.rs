@@ -22,6 +22,7 @@ use crate::carry::CarryError;
 use crate::carry::accept::AcceptError;
 use crate::definition::DefinitionError;
 use crate::secret::SecretSourceError;
+use crate::settings::SettingsError;
 use crate::tree::TreeFault;
 
 /// Why something that was asked of [`crate::Agora`] was not done. Nothing was changed, unless a variant says so.
@@ -129,6 +130,14 @@ pub enum Error {
     Machine(#[source] io::Error),
     #[error("this agora was opened without a program for its workers")]
     NoWorker,
+    #[error("there is no place to keep anything: neither AGORA_HOME nor HOME is set")]
+    NoHome,
+    #[error("`{file}` cannot be used")]
+    Settings {
+        file: PathBuf,
+        #[source]
+        source: SettingsError,
+    },
 }
 
 /// Who has to do something about an error.
@@ -195,6 +204,8 @@ impl Error {
             Self::Accept(AcceptError::Carry(error)) | Self::Carry(error) => carry(error),
             Self::Machine(_) => (Outside, "machine-unknown"),
             Self::NoWorker => (Outside, "no-worker"),
+            Self::NoHome => (Outside, "no-home"),
+            Self::Settings { .. } => (Request, "config-invalid"),
         }
     }
 }

@@ -27,7 +27,8 @@
 //!                                                     worker     recover: another carrier begins at whatever it finds
 //! ```
 //!
-//! Nothing here prints, prompts or reads the environment: the caller hands in what it may use.
+//! Nothing here prints or prompts. Nothing reads the environment but [`Agora::open_default`] and [`Surroundings`]: else the
+//! caller hands in what it may use.
 //!
 //! ```
 //! # let dir = tempfile::tempdir()?;
@@ -76,11 +77,13 @@ mod prepare;
 pub mod sabotage;
 mod secret;
 mod settings;
+mod surroundings;
 mod tree;
 mod world;
 
 pub use agora::{Agora, EnvOptions, Found, RegisteredEnv};
 pub use agora_core::bundle::BundleKind;
+pub use agora_core::job::Attendance;
 pub use agora_core::name::{Name, Namespace};
 pub use agora_providers::SystemClock;
 pub use carry::accept::{AcceptError, Accepted, Novelty, RequestKey};
@@ -96,6 +99,7 @@ pub use handle::{Events, Thread};
 pub use health::Health;
 pub use plan::{Applied, Plan, PlannedEntry};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
-pub use settings::{Settings, TargetSettings};
+pub use settings::{Settings, SettingsError, TargetSettings};
+pub use surroundings::Surroundings;
 pub use tree::TreeFault;
 pub use world::{Entropy, Target, Task, Tasks, Vault, World};

@@ -13,7 +13,7 @@ pub(crate) fn carrier(config: &Config, threads: &[ThreadId]) -> io::Result<()> {
     let child = Command::new(std::env::current_exe()?)
         .args(["carry", "--namespace", config.namespace.as_str()])
         .args(threads.iter().map(ThreadId::as_str))
-        .env("AGORA_HOME", &config.home)
+        .env("AGORA_HOME", config.home())
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -99,6 +99,7 @@ fn hints(error: &Error) -> Vec<String> {
         Error::Secret(SecretError::Sealed(_) | SecretError::KeyDamaged { .. }) => {
             hint("restore `keys/secrets.agekey` from a backup, or register the secrets again")
         }
+        Error::NoHome => hint("set `AGORA_HOME` to a directory of your own"),
         Error::Render(_) => hint("give it in the input, or make it optional in the template: `{{#name}}…{{/name}}`"),
         Error::Circle { .. } => hint("let one of them stop extending the other"),
         Error::NothingToSync { .. } => hint("run it in a project that has them, or name one with `--from DIR`"),

@@ -1,6 +1,6 @@
 //! Dispatches, without a sandbox: what the command adds to an agent's own time, and how many go through one engine.
 
-use std::{fs, path::Path};
+use std::{fs, io, path::Path, time::Duration};
 
 use agora_engine::{Agora, Dispatch, Settings, read_subagent};
 use tokio::{runtime::Runtime, task::JoinSet};
@@ -16,6 +16,10 @@ const AT_ONCE: usize = 32;
 const ROOM: u32 = 4;
 /// When the rate is looked at: so many dispatches are in the ledger by then.
 const MARKS: [usize; 3] = [10, 1_000, 10_000];
+
+/// The floor of what is written: a dispatch's files, made and removed by one thread.
+const FILES: &str = "its files and directories, made and removed";
+const FILES_RUNS: u32 = 500;
 
 const SUBAGENT: &str = "runtime: command\ncommand: [\"/bin/true\"]\n";
 
@@ -63,6 +67,10 @@ pub(super) fn many(subject: &Subject) -> Result<Vec<Figure>, Failure> {
         let what = format!("one engine, dispatches {} to {mark}: {rate:.0} a second, each", done + 1);
         figures.push(Figure::time(what, each, SPAWN, floor));
         done = mark;
+        if mark == MARKS[2] {
+            let (what, scratch) = ("the same, beside its files alone", home.join("files"));
+            figures.push(Figure::time(what, each, FILES, files(&scratch)?));
+        }
     }
     figures.push(Figure::memory_above(
         "one engine after 10,000 dispatches: peak memory above idle",
@@ -76,6 +84,25 @@ pub(super) fn many(subject: &Subject) -> Result<Vec<Figure>, Failure> {
     }])?;
     figures.push(Figure::time("`agora ls`, 10,000 dispatches", list, SPAWN, spawn));
     Ok(figures)
+}
+
+/// Makes what a dispatch makes and removes what its end removes, and nothing else: how long that takes is up to the file system.
+fn files(scratch: &Path) -> Result<Duration, Failure> {
+    const DIRECTORIES: [&str; 10] =
+        ["", "in", "out", "work", "home", "tmp", "work/a", "work/a/b", "work/a/b/c", "work/d"];
+    const KEPT: [&str; 9] = ["in/1", "in/2", "out/1", "out/2", "out/3", "out/4", "out/5", "out/6", "out/7"];
+    const REMOVED: [&str; 3] = ["work/a/b/c/1", "work/d/1", "lease"];
+    let failed = |source| Failure::file("use", scratch, &source);
+    fs::create_dir_all(scratch).map_err(failed)?;
+    let once = |dir: &Path| -> io::Result<()> {
+        DIRECTORIES.iter().try_for_each(|path| fs::create_dir(dir.join(path)))?;
+        KEPT.iter().chain(&REMOVED).try_for_each(|path| fs::write(dir.join(path), [b'x'; 500]))?;
+        ["work", "home", "tmp"].iter().try_for_each(|path| fs::remove_dir_all(dir.join(path)))?;
+        fs::remove_file(dir.join(REMOVED[2]))
+    };
+    let stopwatch = Stopwatch::start();
+    (0..FILES_RUNS).try_for_each(|number| once(&scratch.join(number.to_string()))).map_err(failed)?;
+    Ok(stopwatch.elapsed() / FILES_RUNS)
 }
 
 async fn dispatch(agora: &Agora, count: usize) -> Result<(), Failure> {

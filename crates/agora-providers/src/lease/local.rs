@@ -44,13 +44,9 @@ impl LocalLeases {
 #[async_trait]
 impl Leases for LocalLeases {
     async fn try_take(&self, thread: &ThreadId) -> Result<Option<Box<dyn Lease>>, Unavailable> {
-        let (this, thread) = (self.clone(), thread.clone());
-        blocking(move || {
-            let path = this.file(&thread)?;
-            let taken = try_take(&path).map_err(|error| this.home.unavailable("lock", &path, error))?;
-            Ok(taken.map(|lease| Box::new(lease) as Box<dyn Lease>))
-        })
-        .await
+        let path = self.file(thread)?;
+        let taken = try_take(&path).map_err(|error| self.home.unavailable("lock", &path, error))?;
+        Ok(taken.map(|lease| Box::new(lease) as Box<dyn Lease>))
     }
 
     async fn take(&self, thread: &ThreadId) -> Result<Box<dyn Lease>, Unavailable> {

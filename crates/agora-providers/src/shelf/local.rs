@@ -123,8 +123,7 @@ impl Shelf for LocalShelf {
     }
 
     async fn lines(&self, dispatch: &DispatchId, from: u64) -> Result<String, Unavailable> {
-        let (this, path) = (self.clone(), self.dir(dispatch).events());
-        blocking(move || this.read(&path, |path| untrusted::lines(path, from))).await
+        self.read(&self.dir(dispatch).events(), |path| untrusted::lines(path, from))
     }
 
     async fn more_lines(&self, dispatch: &DispatchId, from: u64) -> Result<(), Unavailable> {
@@ -132,9 +131,8 @@ impl Shelf for LocalShelf {
         // Listening begins before looking: what comes in between is heard.
         let mut notice = self.read(&path, Notice::of)?;
         loop {
-            let (this, path) = (self.clone(), path.clone());
             // Not by the size: half a line, of a worker that was killed, would be more for ever.
-            if blocking(move || this.read(&path, |path| untrusted::has_line(path, from))).await? {
+            if self.read(&path, |path| untrusted::has_line(path, from))? {
                 return Ok(());
             }
             notice.next().await;
@@ -142,8 +140,7 @@ impl Shelf for LocalShelf {
     }
 
     async fn outcome(&self, dispatch: &DispatchId) -> Result<Option<String>, Unavailable> {
-        let (this, dispatch) = (self.clone(), dispatch.clone());
-        blocking(move || this.read_outcome(&dispatch)).await
+        self.read_outcome(dispatch)
     }
 
     async fn conclude(&self, dispatch: &DispatchId, line: &str) -> Result<Concluded, Unavailable> {

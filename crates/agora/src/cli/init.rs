@@ -16,7 +16,7 @@ pub(super) struct Init {}
 
 impl Init {
     pub(super) fn run(self, context: &Context) -> Result<(), Failure> {
-        let home = &context.config.home;
+        let home = context.config.home();
         let existed = home.join("format").exists();
         context.config.agora().prepare()?;
         context.ui.note(if existed {

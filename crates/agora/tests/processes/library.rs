@@ -104,3 +104,13 @@ async fn what_is_wrong_with_a_request_is_found_before_anything_is_recorded() {
     }
     assert!(agora.dispatches(&Default::default()).await.unwrap().is_empty());
 }
+
+/// The example that the documentation shows does what it shows.
+#[tokio::test]
+async fn the_example_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let agora = open(&dir, &[]).await;
+    let told = crate::example::run(&agora).await.unwrap();
+    let story = ["dispatch.accepted", "dispatch.started", "dispatch.finished", "thread.ended"];
+    assert_eq!(told, [&story[..], &["finished: 1", "finished: 2"]].concat());
+}

@@ -13,6 +13,9 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails loudly, and names its seed")]
 
 mod cancel;
+#[path = "../../../agora-engine/examples/dispatch.rs"]
+#[expect(dead_code, reason = "its `main` is for those who run it")]
+mod example;
 mod kills;
 mod library;
 mod queue;

@@ -70,8 +70,7 @@ impl Compute for LocalProcess {
 
     async fn look(&self, dispatch: &DispatchId) -> Result<WorkerLife, ComputeError> {
         let dir = self.dir(dispatch);
-        let at = dir.clone();
-        blocking(move || look(&at)).await.map_err(|error| self.unreachable(&dir, error))
+        look(&dir).map_err(|error| self.unreachable(&dir, error))
     }
 
     async fn wait(&self, dispatch: &DispatchId) -> Result<WorkerLife, ComputeError> {
@@ -84,8 +83,7 @@ impl Compute for LocalProcess {
             let waited = self.watchers.wait(dispatch, &dir).await;
             waited.map_err(|error| self.unreachable(&dir, error))?;
             // An agent may have got at the file. Its worker is the same process still.
-            let at = dir.clone();
-            let ended = match blocking(move || known(&at)).await {
+            let ended = match known(&dir) {
                 Ok(Some(worker)) => aside("worker-end", move || worker.wait()).await.flatten(),
                 Ok(None) => Ok(()),
                 Err(error) => Err(error),
@@ -96,8 +94,7 @@ impl Compute for LocalProcess {
 
     async fn stop(&self, dispatch: &DispatchId, grace: Duration) -> Result<(), ComputeError> {
         let dir = self.dir(dispatch);
-        let at = dir.clone();
-        let ended = match blocking(move || find(&at)).await {
+        let ended = match find(&dir) {
             Ok(Some(worker)) => end(worker, grace).await,
             Ok(None) => Ok(()),
             Err(error) => Err(error),

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use agora_engine::{Name, Settings, TargetSettings};
+use agora_core::Name;
 use serde::Deserialize;
 
-use crate::failure::Failure;
+use super::{Settings, TargetSettings};
 
 /// What the file may say. A key that is misspelt is refused by its name.
 #[derive(Debug, Default, Deserialize)]
@@ -47,23 +47,34 @@ struct Store {
     max: Option<String>,
 }
 
-/// Lays what the file says over the defaults. A file that is not there says nothing.
-pub(super) fn apply(path: &Path, settings: &mut Settings) -> Result<(), Failure> {
+/// Why a file of settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    #[error(transparent)]
+    Unreadable(io::Error),
+    /// What is wrong, and where.
+    #[error("{0}")]
+    Wrong(String),
+}
+
+/// Lays what the file says over the settings. A file that is not there says nothing.
+pub(super) fn lay(path: &Path, settings: &mut Settings) -> Result<(), SettingsError> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(unusable(path).because(error)),
+        Err(error) => return Err(SettingsError::Unreadable(error)),
     };
-    let file: File =
-        toml::from_str(&text).map_err(|error| unusable(path).because(in_a_line(&text, &error)))?;
+    let file: File = toml::from_str(&text).map_err(|error| SettingsError::Wrong(in_a_line(&text, &error)))?;
     for (name, target) in file.target {
-        let parsed: Name = name.parse().map_err(|error| unusable(path).because(error))?;
+        let parsed: Name = match name.parse() {
+            Ok(parsed) => parsed,
+            Err(error) => return Err(SettingsError::Wrong(format!("{error}"))),
+        };
         let known = settings.targets.remove(&parsed).unwrap_or_default();
-        let merged = merge(&name, target, known).map_err(|why| unusable(path).because(why))?;
-        settings.targets.insert(parsed, merged);
+        settings.targets.insert(parsed, merge(&name, target, known).map_err(SettingsError::Wrong)?);
     }
     if let Some(max) = file.store.max {
-        let max = bytes(&max).ok_or_else(|| unusable(path).because(not_a_size("store.max", &max)))?;
+        let max = bytes(&max).ok_or_else(|| SettingsError::Wrong(not_a_size("store.max", &max)))?;
         settings.store_max_bytes = max;
     }
     Ok(())
@@ -74,10 +85,6 @@ fn in_a_line(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map(|before| format!("line {}: ", before.matches('\n').count() + 1));
     format!("{}{}", line.unwrap_or_default(), error.message().trim_end())
-}
-
-fn unusable(path: &Path) -> Failure {
-    Failure::wrong("config-invalid", format!("`{}` cannot be used", path.display()))
 }
 
 fn merge(name: &str, target: Target, known: TargetSettings) -> Result<TargetSettings, String> {
@@ -121,12 +128,12 @@ fn bytes(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Settings, Vec<String>> {
+    fn read(text: &str) -> Result<Settings, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("agora.toml");
         std::fs::write(&path, text).unwrap();
         let mut settings = Settings::with_worker("/bin/agora");
-        apply(&path, &mut settings).map(|()| settings).map_err(|failure| failure.causes)
+        lay(&path, &mut settings).map(|()| settings).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -160,9 +167,8 @@ mod tests {
     #[test]
     fn a_key_that_is_misspelt_is_named_with_its_line() {
         let why = read("[target.local]\nmax_concurent = 1").unwrap_err();
-        assert_eq!(why.len(), 1);
-        assert!(why[0].starts_with("line 2: unknown field `max_concurent`, expected one of"), "{why:?}");
-        assert!(!why[0].contains('\n'));
+        assert!(why.starts_with("line 2: unknown field `max_concurent`, expected one of"), "{why:?}");
+        assert!(!why.contains('\n'));
     }
 
     #[test]

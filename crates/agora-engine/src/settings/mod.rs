@@ -1,5 +1,7 @@
 //! How an engine on this machine is set up, and the world that follows from it.
 
+mod file;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -26,6 +28,8 @@ use crate::carry::CarryError;
 use crate::dispatch::resolve::staged_folder;
 use crate::error::Error;
 use crate::world::{Entropy, Target, Task, Tasks, Vault, World};
+
+pub use file::SettingsError;
 
 /// How an engine is set up. Every part has a default.
 #[derive(Clone, Debug)]
@@ -63,6 +67,13 @@ impl Settings {
             environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
             store_max_bytes: 10 << 30,
         }
+    }
+
+    /// Lays what an `agora.toml` says over these. One that is not there says nothing.
+    pub fn with_file(mut self, path: &Path) -> Result<Self, Error> {
+        let laid = file::lay(path, &mut self);
+        laid.map_err(|source| Error::Settings { file: path.to_owned(), source })?;
+        Ok(self)
     }
 
     /// Makes the world of this machine.

@@ -1,0 +1,132 @@
+//! What is found around a program. The only part of the library that reads the environment, and only for whoever asks.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use crate::agora::Agora;
+use crate::error::Error;
+use crate::settings::Settings;
+
+/// What workers get of their starter's variables: where programs are, and how to speak. Nothing that says who one is.
+const HARMLESS: [&str; 5] = ["PATH", "USER", "LANG", "TERM", "TZ"];
+
+/// Where a user's things are, and what the programs around are called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Surroundings {
+    /// `$AGORA_HOME`, else a directory in the XDG data directory.
+    pub home: PathBuf,
+    /// The user's `agora.toml`, which need not exist.
+    pub settings: Option<PathBuf>,
+    /// What workers get of this process's variables.
+    pub environment: Vec<(OsString, OsString)>,
+    path: Option<OsString>,
+}
+
+impl Surroundings {
+    /// Looks around this process.
+    pub fn look() -> Result<Self, Error> {
+        Self::among(&std::env::vars_os().collect::<Vec<_>>())
+    }
+
+    fn among(variables: &[(OsString, OsString)]) -> Result<Self, Error> {
+        let variable = |wanted: &str| {
+            let set = variables.iter().find(|(name, value)| name == wanted && !value.is_empty());
+            set.map(|(_, value)| value.clone())
+        };
+        // The XDG specification says that a relative path there is to be ignored.
+        let base = |name: &str, below_home: &str| {
+            let set = variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+            set.or_else(|| variable("HOME").map(|home| Path::new(&home).join(below_home)))
+        };
+        let data = || base("XDG_DATA_HOME", ".local/share").map(|data| data.join("agora"));
+        let home = variable("AGORA_HOME").map(PathBuf::from).or_else(data).ok_or(Error::NoHome)?;
+        let harmless = |name: &OsStr| {
+            name.to_str().is_some_and(|name| HARMLESS.contains(&name) || name.starts_with("LC_"))
+        };
+        Ok(Self {
+            home: std::path::absolute(&home).unwrap_or(home),
+            settings: base("XDG_CONFIG_HOME", ".config").map(|config| config.join("agora/agora.toml")),
+            environment: variables.iter().filter(|(name, _)| harmless(name)).cloned().collect(),
+            path: variable("PATH"),
+        })
+    }
+
+    /// Returns the settings of this user, with workers that are this `agora` program.
+    pub fn settings(&self, program: &Path) -> Result<Settings, Error> {
+        let settings = Settings { environment: self.environment.clone(), ..Settings::with_worker(program) };
+        match &self.settings {
+            Some(file) => settings.with_file(file),
+            None => Ok(settings),
+        }
+    }
+
+    /// Finds a program on the path.
+    fn program(&self, name: &str) -> Option<PathBuf> {
+        let dirs = std::env::split_paths(self.path.as_ref()?);
+        dirs.map(|dir| dir.join(name)).find(|path| path.is_absolute() && path.is_file())
+    }
+}
+
+impl Agora {
+    /// Opens what the `agora` command would open: `$AGORA_HOME` or the XDG data directory, with the user's `agora.toml`, and with
+    /// the `agora` on the path for its workers. Without one on the path nothing can be dispatched, and everything else works.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use agora_engine::{Agora, Dispatch};
+    ///
+    /// let agora = Agora::open_default()?;
+    /// let result = agora.dispatch(Dispatch::to("planner")).await?.wait().await?;
+    /// println!("{}", result.output.text);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn open_default() -> Result<Self, Error> {
+        let around = Surroundings::look()?;
+        let agora = Self::open(&around.home);
+        match around.program("agora") {
+            Some(program) => Ok(agora.with_settings(around.settings(&program)?)),
+            None => Ok(agora),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn among(variables: &[(&str, &str)]) -> Result<Surroundings, Error> {
+        let variables: Vec<_> = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Surroundings::among(&variables)
+    }
+
+    #[test]
+    fn the_home_is_where_the_user_says_or_where_such_things_are() {
+        let home = |variables: &[(&str, &str)]| among(variables).map(|found| found.home);
+        let (user, data) = (("HOME", "/home/ann"), ("XDG_DATA_HOME", "/data"));
+        assert_eq!(home(&[user, data, ("AGORA_HOME", "/own")]).unwrap(), Path::new("/own"));
+        assert_eq!(home(&[user, data, ("AGORA_HOME", "")]).unwrap(), Path::new("/data/agora"));
+        assert_eq!(home(&[user]).unwrap(), Path::new("/home/ann/.local/share/agora"));
+        let relative = home(&[user, ("XDG_DATA_HOME", "data")]).unwrap();
+        assert_eq!(relative, Path::new("/home/ann/.local/share/agora"), "a relative one is ignored");
+        assert!(matches!(home(&[]), Err(Error::NoHome)));
+        assert!(home(&[("AGORA_HOME", "here")]).unwrap().is_absolute());
+    }
+
+    #[test]
+    fn workers_get_nothing_that_says_who_one_is() {
+        let around = among(&[
+            ("HOME", "/home/ann"),
+            ("PATH", "/bin"),
+            ("LC_ALL", "C"),
+            ("ANTHROPIC_API_KEY", "x"),
+            ("XDG_CONFIG_HOME", "/config"),
+        ])
+        .unwrap();
+        let passed: Vec<_> = around.environment.iter().map(|(name, _)| name.to_str().unwrap()).collect();
+        assert_eq!(passed, ["PATH", "LC_ALL"]);
+        assert_eq!(around.settings.as_deref(), Some(Path::new("/config/agora/agora.toml")));
+        assert_eq!(around.program("sh").as_deref(), Some(Path::new("/bin/sh")));
+        assert_eq!(around.program("no-such-program"), None);
+    }
+}
