@@ -6,6 +6,7 @@
 //! ```text
 //!  the words            id  name  hash  canonical  time  secret  limits
 //!  what is registered   path  bundle  reference  template  credential
+//!  whom an agent is     login
 //!  what happens         job  event  record  entry  state  reason
 //!  the pause            question  answer  sentinel  marker  strict
 //!  engine to worker     wire::{manifest, bootstrap, receipt}
@@ -29,6 +30,7 @@ pub mod hash;
 pub mod id;
 pub mod job;
 pub mod limits;
+pub mod login;
 pub mod marker;
 pub mod name;
 pub mod overlay;

@@ -1,13 +1,14 @@
 //! What is asked of [`Agora`] about dispatches.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use agora_core::bundle::VariableName;
 use agora_core::catalogue::near;
 use agora_core::job::Job;
 use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{DispatchRow, Filter};
 use agora_core::provider::shelf::Shelf;
-use agora_core::secret::SecretRef;
+use agora_core::secret::{SecretRef, SecretValue};
 use agora_core::{DispatchId, Name, ThreadId};
 
 use crate::agora::Agora;
@@ -16,7 +17,7 @@ use crate::carry::recover::Recovered;
 use crate::carry::sweep::{Sweep, Swept};
 use crate::carry::{CarryError, Engine};
 use crate::dispatch::Dispatch;
-use crate::dispatch::resolve::Checked;
+use crate::dispatch::resolve::{Checked, staged_folder};
 use crate::dispatch::result::{DispatchResult, Read};
 use crate::error::Error;
 use crate::handle::Thread;
@@ -52,8 +53,8 @@ impl Agora {
     /// Accepts a dispatch, and leaves it to others to carry.
     pub async fn accept(&self, dispatch: Dispatch) -> Result<Thread, Error> {
         let engine = self.engine()?;
-        let Checked { job, key } = self.resolve(&dispatch, engine.world()).await?;
-        let _staging = self.stage(&engine, &dispatch, &job).await?;
+        let Checked { job, key, secrets, login } = self.resolve(&dispatch, engine.world()).await?;
+        let _staging = self.stage(&engine, &secrets, &job).await?;
         let staged = job.clone();
         let accepted = engine.accept(job, key).await;
         if !accepted.as_ref().is_ok_and(|accepted| accepted.dispatch_id == staged.dispatch_id) {
@@ -61,7 +62,7 @@ impl Agora {
             engine.world().vault.forget(&staged).await.map_err(Error::Secret)?;
         }
         let Accepted { dispatch_id, thread_id, .. } = accepted.map_err(Error::Accept)?;
-        Ok(Thread::new(self.clone(), engine, thread_id, dispatch_id))
+        Ok(Thread::new(self.clone(), engine, thread_id, dispatch_id).with_login(login))
     }
 
     /// Stores the secrets that were given for the thread alone. Whoever dies before the dispatch is recorded leaves the thread's
@@ -69,21 +70,38 @@ impl Agora {
     async fn stage(
         &self,
         engine: &Engine,
-        dispatch: &Dispatch,
+        secrets: &BTreeMap<VariableName, SecretValue>,
         job: &Job,
     ) -> Result<Option<Box<dyn Lease>>, Error> {
-        if job.secrets.is_empty() {
+        if secrets.is_empty() {
             return Ok(None);
         }
         let lease = engine.world().leases.try_take(&job.thread_id).await;
         let lease = lease.map_err(|error| Error::Carry(CarryError::Lease(error)))?;
         for (variable, name) in &job.secrets {
-            if let (Some(value), Ok(SecretRef::Local(name))) = (dispatch.secrets.get(variable), name.parse())
-            {
+            if let (Some(value), Ok(SecretRef::Local(name))) = (secrets.get(variable), name.parse()) {
                 self.secrets().put(&name, value, None).await.map_err(Error::Secret)?;
             }
         }
         Ok(lease)
+    }
+
+    /// Stores again what the caller's environment has to log in with: with the end of the thread it was taken away.
+    pub(crate) async fn stage_again(
+        &self,
+        engine: &Engine,
+        thread: &ThreadId,
+    ) -> Result<Option<Box<dyn Lease>>, Error> {
+        let view = engine.view(thread).await.map_err(Error::Carry)?;
+        let Some((last, _)) = view.thread.dispatches().last() else { return Ok(None) };
+        let job = engine.papers(last).await.map_err(Error::Carry)?.job;
+        let around = self.settings().map(|settings| settings.logins.clone()).unwrap_or_default();
+        let folder = format!("local:{}", staged_folder(thread));
+        let staged = |variable: &VariableName| {
+            job.secrets.get(variable).is_some_and(|reference| reference.starts_with(&folder))
+        };
+        let secrets = around.into_iter().filter(|(variable, _)| staged(variable)).collect();
+        self.stage(engine, &secrets, &job).await
     }
 
     /// Returns a thread, with its last dispatch.

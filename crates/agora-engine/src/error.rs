@@ -9,6 +9,7 @@ use agora_core::bundle::{BundleKind, EnvError, SubagentError, TreeError};
 use agora_core::canonical::CanonicalError;
 use agora_core::catalogue::{RegisterError, ResolveError};
 use agora_core::credential::Hit;
+use agora_core::login::Vendor;
 use agora_core::provider::blob::StoreError;
 use agora_core::provider::ledger::LedgerError;
 use agora_core::provider::registry::RegistryError;
@@ -130,6 +131,10 @@ pub enum Error {
     Machine(#[source] io::Error),
     #[error("this agora was opened without a program for its workers")]
     NoWorker,
+    #[error("there is nothing that `{}` could log in with", vendor.name)]
+    NoLogin { vendor: &'static Vendor },
+    #[error("{} is not what `{}` logs in with", listed(given), vendor.name)]
+    NotALogin { vendor: &'static Vendor, given: Vec<String> },
     #[error("there is no place to keep anything: neither AGORA_HOME nor HOME is set")]
     NoHome,
     #[error("`{file}` cannot be used")]
@@ -204,6 +209,8 @@ impl Error {
             Self::Accept(AcceptError::Carry(error)) | Self::Carry(error) => carry(error),
             Self::Machine(_) => (Outside, "machine-unknown"),
             Self::NoWorker => (Outside, "no-worker"),
+            Self::NoLogin { .. } => (Outside, "no-credential"),
+            Self::NotALogin { .. } => (Request, "not-a-credential"),
             Self::NoHome => (Outside, "no-home"),
             Self::Settings { .. } => (Request, "config-invalid"),
         }
@@ -228,6 +235,10 @@ fn carry(error: &CarryError) -> (ErrorKind, &'static str) {
         CarryError::UnknownThread(_) => (Request, "unknown-id"),
         CarryError::NoPapers(_) => (Outside, "ledger-damaged"),
     }
+}
+
+fn listed(names: &[String]) -> String {
+    format!("`{}`", names.join("`, `"))
 }
 
 /// Says an error and its causes in a line, each once.

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use crate::agora::Agora;
 use crate::carry::accept::Accepted;
 use crate::carry::{CarryError, Engine, live_dispatch};
+use crate::dispatch::login::UsedLogin;
 use crate::dispatch::result::DispatchResult;
 use crate::error::Error;
 
@@ -27,6 +28,7 @@ pub struct Thread {
     pub(crate) engine: Engine,
     id: ThreadId,
     dispatch_id: DispatchId,
+    login: Option<UsedLogin>,
     /// Whoever carries the thread in this process.
     carrier: Mutex<Option<Carrier>>,
 }
@@ -35,7 +37,16 @@ type Carrier = JoinHandle<Result<ThreadView, CarryError>>;
 
 impl Thread {
     pub(crate) fn new(agora: Agora, engine: Engine, id: ThreadId, dispatch_id: DispatchId) -> Self {
-        Self { agora, engine, id, dispatch_id, carrier: Mutex::default() }
+        Self { agora, engine, id, dispatch_id, login: None, carrier: Mutex::default() }
+    }
+
+    pub(crate) fn with_login(self, login: Option<UsedLogin>) -> Self {
+        Self { login, ..self }
+    }
+
+    /// Returns which login the agent gets, right after the dispatch was accepted: a caller may want to say so.
+    pub fn login(&self) -> Option<UsedLogin> {
+        self.login
     }
 
     pub fn id(&self) -> &ThreadId {
@@ -151,7 +162,9 @@ impl Thread {
 
     /// Goes on with a thread that came to an end, perhaps with a word more.
     pub async fn go_on(&self, message: Option<String>, attendance: Attendance) -> Result<Self, Error> {
+        let staging = self.agora.stage_again(&self.engine, &self.id).await?;
         let accepted = self.engine.go_on(&self.id, message, attendance).await.map_err(Error::Accept)?;
+        drop(staging);
         let Accepted { dispatch_id, thread_id, .. } = accepted;
         let next = Self::new(self.agora.clone(), self.engine.clone(), thread_id, dispatch_id);
         if attendance == Attendance::Watched {

@@ -63,6 +63,7 @@
 //! ```
 
 mod agora;
+mod auth;
 mod carry;
 mod definition;
 mod dispatch;
@@ -92,6 +93,7 @@ pub use carry::sweep::{Sweep, Swept};
 pub use carry::{Carried, CarryError, CarryingAside, Engine};
 pub use definition::{DefinitionError, read_subagent};
 pub use dispatch::Dispatch;
+pub use dispatch::login::{LoginSource, UsedLogin};
 pub use dispatch::result::{DispatchResult, Isolation, NeedsInput, Patch, shown_state};
 pub use error::{Error, ErrorKind};
 pub use explain::{ExplainedOverlay, Explanation, LaidFrom, Prompts};

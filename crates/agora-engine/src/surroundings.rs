@@ -1,7 +1,12 @@
 //! What is found around a program. The only part of the library that reads the environment, and only for whoever asks.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+
+use agora_core::bundle::VariableName;
+use agora_core::login::Vendor;
+use agora_core::secret::{SecretValue, ShortSecrets};
 
 use crate::agora::Agora;
 use crate::error::Error;
@@ -11,7 +16,7 @@ use crate::settings::Settings;
 const HARMLESS: [&str; 5] = ["PATH", "USER", "LANG", "TERM", "TZ"];
 
 /// Where a user's things are, and what the programs around are called.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Surroundings {
     /// `$AGORA_HOME`, else a directory in the XDG data directory.
     pub home: PathBuf,
@@ -19,6 +24,8 @@ pub struct Surroundings {
     pub settings: Option<PathBuf>,
     /// What workers get of this process's variables.
     pub environment: Vec<(OsString, OsString)>,
+    /// What a vendor's program could log in with.
+    logins: BTreeMap<VariableName, SecretValue>,
     path: Option<OsString>,
 }
 
@@ -43,17 +50,23 @@ impl Surroundings {
         let harmless = |name: &OsStr| {
             name.to_str().is_some_and(|name| HARMLESS.contains(&name) || name.starts_with("LC_"))
         };
+        let names = Vendor::ALL.into_iter().flat_map(Vendor::variables);
         Ok(Self {
             home: std::path::absolute(&home).unwrap_or(home),
             settings: base("XDG_CONFIG_HOME", ".config").map(|config| config.join("agora/agora.toml")),
             environment: variables.iter().filter(|(name, _)| harmless(name)).cloned().collect(),
+            logins: names.filter_map(|name| login(name, variable(name)?)).collect(),
             path: variable("PATH"),
         })
     }
 
     /// Returns the settings of this user, with workers that are this `agora` program.
     pub fn settings(&self, program: &Path) -> Result<Settings, Error> {
-        let settings = Settings { environment: self.environment.clone(), ..Settings::with_worker(program) };
+        let settings = Settings {
+            environment: self.environment.clone(),
+            logins: self.logins.clone(),
+            ..Settings::with_worker(program)
+        };
         match &self.settings {
             Some(file) => settings.with_file(file),
             None => Ok(settings),
@@ -65,6 +78,12 @@ impl Surroundings {
         let dirs = std::env::split_paths(self.path.as_ref()?);
         dirs.map(|dir| dir.join(name)).find(|path| path.is_absolute() && path.is_file())
     }
+}
+
+/// Takes a variable for a login. What is too short to be hidden in an output is none.
+fn login(name: &str, value: OsString) -> Option<(VariableName, SecretValue)> {
+    let value = SecretValue::new(value.into_string().ok()?, ShortSecrets::Refuse).ok()?;
+    Some((name.parse().ok()?, value))
 }
 
 impl Agora {

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use agora_core::time::{Clock, Timestamp};
 use agora_engine::{self as engine, Agora, Namespace, SystemClock};
 
-use crate::doctor::{CREDENTIAL_VARIABLES, Surroundings};
+use crate::doctor::Surroundings;
 use crate::failure::Failure;
+use agora_core::login::Vendor;
 
 /// Where things are, for this user and this call.
 #[derive(Clone, Debug)]
@@ -46,13 +47,14 @@ impl Config {
     /// Gathers what `doctor` rests on. Of credentials only the names of what is set.
     pub(crate) fn surroundings(&self, stored_credentials: Vec<String>) -> Surroundings {
         let set = |name: &&str| variable_os(name).is_some();
+        let names = Vendor::ALL.into_iter().flat_map(Vendor::variables);
         Surroundings {
             home: self.home().to_owned(),
             path: variable_os("PATH"),
             docker_host: variable_os("DOCKER_HOST").and_then(|host| host.into_string().ok()),
             user_home: variable_os("HOME").map(PathBuf::from),
             xdg_runtime_dir: variable_os("XDG_RUNTIME_DIR").map(PathBuf::from),
-            credential_variables: CREDENTIAL_VARIABLES.into_iter().filter(set).collect(),
+            credential_variables: names.filter(set).collect(),
             stored_credentials,
             executable: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("agora")),
         }

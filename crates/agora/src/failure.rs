@@ -4,6 +4,7 @@ use std::error::Error as _;
 
 use agora_core::Name;
 use agora_core::catalogue::ResolveError;
+use agora_core::login::Vendor;
 use agora_core::provider::secret::SecretError;
 use agora_core::secret::SecretValueError;
 use agora_engine::{AcceptError, Error, ErrorKind, SecretSourceError, TreeFault};
@@ -99,6 +100,12 @@ fn hints(error: &Error) -> Vec<String> {
         Error::Secret(SecretError::Sealed(_) | SecretError::KeyDamaged { .. }) => {
             hint("restore `keys/secrets.agekey` from a backup, or register the secrets again")
         }
+        Error::NoLogin { vendor } => no_login_hints(vendor),
+        Error::NotALogin { vendor, .. } => {
+            let sets = vendor.logins.iter().filter(|login| login.stands_alone);
+            let sets: Vec<_> = sets.map(|login| format!("`{}`", login.variables.join("` with `"))).collect();
+            vec![format!("it is one of {}; more than that goes into an env bundle", sets.join(", "))]
+        }
         Error::NoHome => hint("set `AGORA_HOME` to a directory of your own"),
         Error::Render(_) => hint("give it in the input, or make it optional in the template: `{{#name}}…{{/name}}`"),
         Error::Circle { .. } => hint("let one of them stop extending the other"),
@@ -143,6 +150,14 @@ fn request_hints(error: &Error) -> Vec<String> {
         _ => return storage_hints(error.code()),
     };
     vec![hint]
+}
+
+fn no_login_hints(vendor: &Vendor) -> Vec<String> {
+    let usual = vendor.logins.iter().flat_map(|login| login.variables).next().copied().unwrap_or_default();
+    vec![
+        format!("`agora auth {}` stores one for every dispatch", vendor.name),
+        format!("or for this one alone: `--secret {usual}=env:{usual}`"),
+    ]
 }
 
 fn resolve_hints(error: &ResolveError) -> Vec<String> {

@@ -76,12 +76,10 @@ fn the_agent_has_no_credential() {
     let model = Model::start(vec![]);
     let Some(cli) = with_claude(&model, &[]) else { return };
     insta::assert_snapshot!(screen(&cli, &dispatch(&cli, &[])), @r#"
-    --- stderr, code 1
-    error: the agent failed (provider-failed, auth)
-      because Not logged in · Please run /login
-    hint: the agent had no credential (env: `default`): `agora env get default` shows what it holds
-    hint: `agora env register --name default --secret ANTHROPIC_API_KEY=env:ANTHROPIC_API_KEY` gives it one
-    hint: `agora logs d_[ID]` shows what the agent printed
+    --- stderr, code 3
+    error: there is nothing that `claude` could log in with
+    hint: `agora auth claude` stores one for every dispatch
+    hint: or for this one alone: `--secret CLAUDE_CODE_OAUTH_TOKEN=env:CLAUDE_CODE_OAUTH_TOKEN`
     "#);
     assert_eq!(model.requests().len(), 0);
     let refuses = Model::start(vec![Turn::error_times(9, 401, "authentication_error", "invalid x-api-key")]);

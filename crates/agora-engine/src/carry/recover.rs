@@ -70,13 +70,26 @@ impl Engine {
             self.world().vault.forget_stray(thread).await.map_err(CarryError::Secret)?;
             return Ok(Found::InOrder);
         };
-        let Some(live) = live_dispatch(&view.thread) else { return Ok(Found::InOrder) };
+        let Some(live) = live_dispatch(&view.thread) else {
+            self.unstage_ended(&view).await?;
+            return Ok(Found::InOrder);
+        };
         let dispatch = self.papers(live).await?;
         if !self.is_at_its_end(&view, &dispatch).await? {
             return Ok(Found::Orphan);
         }
         self.carry(thread, &*lease).await?;
         Ok(Found::Settled)
+    }
+
+    /// Takes away what was staged to go on with a thread that had ended, by somebody who died before it went on.
+    async fn unstage_ended(&self, view: &ThreadView) -> Result<(), CarryError> {
+        match view.thread.dispatches().last() {
+            Some((last, _)) if view.thread.has_ended() => {
+                self.world().vault.forget(&self.papers(last).await?.job).await.map_err(CarryError::Secret)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Carries a thread until it rests, and goes on with it when a provider's limit is over and nobody else decides.

@@ -1,5 +1,6 @@
 //! A dispatch, as it is asked for, and as it is told afterwards.
 
+pub(crate) mod login;
 pub(crate) mod resolve;
 pub(crate) mod result;
 

@@ -1,17 +1,21 @@
 //! From a request to a job: every name becomes a hash, once, and what can be wrong is found before anything is recorded.
 
-use agora_core::bundle::{BundleKind, EnvBundle, Runtime, Subagent};
+use std::collections::BTreeMap;
+
+use agora_core::bundle::{BundleKind, EnvBundle, Runtime, Subagent, VariableName};
 use agora_core::canonical;
 use agora_core::event::{Resolved, ResolvedBundle};
 use agora_core::job::{Job, JobEssentials};
 use agora_core::limits::{INPUT_BYTES, LONGEST_DISPATCH_SECONDS, LONGEST_RETENTION_DAYS, SETUP_SECONDS};
 use agora_core::provider::registry::Version;
 use agora_core::reference::BundleRef;
+use agora_core::secret::SecretValue;
 use agora_core::template::{PromptData, Template};
 use agora_core::wire::manifest::{Limits, Verbatim};
 use agora_core::{ContentHash, DispatchId, Name, ThreadId};
 use serde_json::{Map, Value, json};
 
+use super::login::{Chosen, UsedLogin};
 use super::{Capabilities, Dispatch};
 use crate::agora::{Agora, Found};
 use crate::carry::accept::RequestKey;
@@ -29,6 +33,9 @@ const LONGEST_KEY: usize = 256;
 pub(crate) struct Checked {
     pub(crate) job: Job,
     pub(crate) key: Option<RequestKey>,
+    /// What is staged for the thread alone.
+    pub(crate) secrets: BTreeMap<VariableName, SecretValue>,
+    pub(crate) login: Option<UsedLogin>,
 }
 
 impl Agora {
@@ -58,11 +65,14 @@ impl Agora {
             processes: dispatch.processes.or(target.processes),
             budget: dispatch.budget.clone().or_else(|| subagent.budget.clone()),
         };
+        let runtime = runtime(dispatch, subagent)?;
+        let Chosen { used, stored, mut staged } = self.choose_login(&runtime, dispatch, &env).await?;
+        staged.extend(dispatch.secrets.clone());
         let mut job = Job::new(JobEssentials {
             namespace: self.catalogue().namespace().clone(),
             dispatch_id,
             thread_id,
-            runtime: runtime(dispatch, subagent)?,
+            runtime,
             resolved: Resolved {
                 subagent: subagent_at,
                 capabilities,
@@ -80,12 +90,9 @@ impl Agora {
         job.labels = labels.collect::<Result<_, _>>()?;
         job.priority = dispatch.priority;
         job.attendance = dispatch.attendance;
-        job.secrets = dispatch
-            .secrets
-            .keys()
-            .map(|variable| (variable.clone(), staged_secret(&job.thread_id, variable.as_str())))
-            .collect();
-        Ok(Checked { key: request_key(dispatch)?, job })
+        let names = staged.keys().map(|name| (name.clone(), staged_secret(&job.thread_id, name.as_str())));
+        job.secrets = stored.into_iter().chain(names).collect();
+        Ok(Checked { key: request_key(dispatch)?, job, secrets: staged, login: used })
     }
 
     async fn resolve_capabilities(

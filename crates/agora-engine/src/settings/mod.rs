@@ -8,9 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agora_core::blobs::Blobs;
+use agora_core::bundle::VariableName;
 use agora_core::job::Job;
 use agora_core::provider::secret::{SecretError, SecretStore};
-use agora_core::secret::SecretRef;
+use agora_core::secret::{SecretRef, SecretValue};
 use agora_core::time::Clock;
 use agora_core::wire::bootstrap::Supplied;
 use agora_core::wire::keys::EngineKeys;
@@ -39,6 +40,8 @@ pub struct Settings {
     pub worker: WorkerProgram,
     /// Variables that workers get of their starter's: where programs are, and how to speak. No credentials.
     pub environment: Vec<(OsString, OsString)>,
+    /// What the caller's own environment has to log in with. Used when a dispatch has nothing else.
+    pub logins: BTreeMap<VariableName, SecretValue>,
     /// What all dispatches' places together may take, before a sweep takes snapshots of ended threads away.
     pub store_max_bytes: u64,
 }
@@ -65,6 +68,7 @@ impl Settings {
             targets: BTreeMap::from([(local(), TargetSettings::default())]),
             worker: WorkerProgram { program: program.as_ref().to_owned(), arguments },
             environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
+            logins: BTreeMap::new(),
             store_max_bytes: 10 << 30,
         }
     }
@@ -137,8 +141,12 @@ impl Vault for LocalVault {
     }
 
     async fn forget(&self, job: &Job) -> Result<(), SecretError> {
+        let folder = staged_folder(&job.thread_id);
         for name in job.secrets.values() {
-            if let Ok(SecretRef::Local(name)) = name.parse() {
+            // What was stored for everybody stays.
+            if let Ok(SecretRef::Local(name)) = name.parse()
+                && name.as_str().starts_with(&folder)
+            {
                 self.0.remove(&name).await?;
             }
         }

@@ -12,15 +12,10 @@ use agora_core::wire::report::{ModelUsage, SessionMark, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Credential, End, Invocation, Job, Listener, RuntimeExit, Verdict, check_size, words, write_aid};
+use super::{End, Invocation, Job, Listener, RuntimeExit, Verdict, check_size, words, write_aid};
 use crate::child::{Input, SoftSignal, Why};
 use crate::fault::{Fault, workspace};
 use crate::progress::Progress;
-
-pub(crate) const CREDENTIALS: &[Credential] = &[
-    Credential { name: "api-key", variables: &["CODEX_API_KEY"] },
-    Credential { name: "api-key", variables: &["OPENAI_API_KEY"] },
-];
 
 /// How often it may say that it waits for the network: some seconds each.
 const PATIENCE: u32 = 3;

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use agora_core::bundle;
 use agora_core::limits::PROMPT_BYTES;
+use agora_core::login::{self, Vendor};
 use agora_core::question::Question;
 use agora_core::reason::FailureCode;
 use agora_core::time::Timestamp;
@@ -258,23 +259,14 @@ impl Runtime {
         }
     }
 
-    /// Returns the sets of variables that are a credential of the runtime, the one that wins first.
-    pub(crate) fn credentials(&self) -> &'static [Credential] {
+    /// Returns whose program it is, as far as that matters for logging in.
+    pub(crate) fn vendor(&self) -> Option<&'static Vendor> {
         match self {
-            Self::Claude => claude::CREDENTIALS,
-            Self::Codex => codex::CREDENTIALS,
-            Self::Command | Self::External(_) => &[],
+            Self::Claude => Some(&login::CLAUDE),
+            Self::Codex => Some(&login::CODEX),
+            Self::Command | Self::External(_) => None,
         }
     }
-}
-
-/// A set of variables that lets an agent reach its model.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Credential {
-    /// How the result names it.
-    pub(crate) name: &'static str,
-    /// All of these.
-    pub(crate) variables: &'static [&'static str],
 }
 
 /// Writes a file for programs behind the wall, which they may read and not change.

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use agora_core::bundle::{EnvBundle, SWITCHES, VariableName};
+use agora_core::login::Vendor;
 use agora_core::secret::SecretValue;
 use agora_core::wire::bootstrap::Supplied;
 
 use super::fetch::Task;
 use super::stage::Staged;
-use crate::adapter::{Credential, Environment, Runtime};
+use crate::adapter::{Environment, Runtime};
 use crate::desk::Desk;
 use crate::fault::Fault;
 use crate::overlay::Laid;
@@ -85,9 +86,10 @@ fn find(
     }
 }
 
-/// Step 8: merges the layers, and leaves the agent one credential.
+/// Step 8: merges the layers, and leaves the agent one login.
 pub(crate) fn merge(secured: Secured, desk: &mut Desk) -> Equipped {
     let Secured { task, runtime, laid, layers } = secured;
+    let own: Vec<VariableName> = layers.last().into_iter().flat_map(BTreeMap::keys).cloned().collect();
     let mut variables = desk.place.base().clone();
     for (name, variable) in layers.into_iter().flatten() {
         let value = match variable {
@@ -102,22 +104,26 @@ pub(crate) fn merge(secured: Secured, desk: &mut Desk) -> Equipped {
     // Its own: what runtimes leave in `/tmp` would be left for ever.
     variables.insert("TMPDIR".into(), desk.place.tmp().into());
     let mut environment = Environment(variables);
-    keep_one_credential(&mut environment, runtime.credentials(), desk);
+    if let Some(vendor) = runtime.vendor() {
+        keep_one_login(&mut environment, &own, vendor, desk);
+    }
     Equipped { task, runtime, laid, environment }
 }
 
-/// Takes every credential away but the first: which of several a runtime would use is its secret, and we record which it was.
-fn keep_one_credential(environment: &mut Environment, known: &[Credential], desk: &mut Desk) {
-    let has = |credential: &&Credential| credential.variables.iter().all(|name| environment.has(name));
-    let mut found = known.iter().filter(has);
-    let Some(kept) = found.next() else { return };
-    let others: Vec<&Credential> = found.collect();
+/// Takes every login away but one: which of several a runtime would use is its secret, and we record which it was. One that
+/// was given for the dispatch itself goes before those of its env bundles.
+fn keep_one_login(environment: &mut Environment, own: &[VariableName], vendor: &Vendor, desk: &mut Desk) {
+    let is_own = |name: &str| own.iter().any(|own| own.as_str() == name);
+    let all = || vendor.login(|name| environment.has(name));
+    let Some(kept) = vendor.login(is_own).or_else(all) else { return };
     desk.report.auth = Some(kept.name.to_owned());
-    let spare = others.iter().flat_map(|credential| credential.variables).filter(|name| {
+    let others = vendor.logins.iter().filter(|login| *login != kept);
+    let spare = others.flat_map(|login| login.variables).filter(|name| {
         // An endpoint may belong to the one that is kept.
-        !kept.variables.contains(name) && !name.ends_with("_BASE_URL")
+        environment.has(name) && !kept.variables.contains(name) && !name.ends_with("_BASE_URL")
     });
-    let spare: Vec<&str> = spare.copied().collect();
+    let mut spare: Vec<&str> = spare.copied().collect();
+    spare.dedup();
     for name in &spare {
         environment.0.remove(std::ffi::OsStr::new(name));
     }

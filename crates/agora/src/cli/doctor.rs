@@ -20,10 +20,7 @@ impl Doctor {
         // A home that cannot be read is a finding of its own, not a reason to say nothing.
         let agora = context.config.agora();
         let names = agora.secret_names().await.unwrap_or_default();
-        let stored = names
-            .iter()
-            .filter(|name| name.as_str().starts_with("auth/"))
-            .map(|name| format!("local:{name}"));
+        let stored = names.iter().map(ToString::to_string).filter(|name| name.starts_with("auth/"));
         let mut findings = doctor::examine(&context.config.surroundings(stored.collect()));
         let (bundles, secrets) = (agora.check_bundles().await, agora.check_secrets().await);
         // Right after the home that they are kept in.

@@ -1,5 +1,6 @@
 //! The commands: what they are called, and which file does them.
 
+mod auth;
 mod bundle;
 mod capability;
 mod completions;
@@ -51,7 +52,7 @@ Set up:
   init         Make the place where agora keeps everything
   doctor       See what this machine can do, and what is missing
 
-Also: deploy, sync, thread, gc, completions.
+Also: auth, deploy, sync, thread, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -78,6 +79,8 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Init(init::Init),
+    #[command(hide = true)]
+    Auth(auth::Auth),
     Doctor(doctor::Doctor),
     #[command(subcommand, visible_alias = "dispatches")]
     Dispatch(dispatch::Dispatch),
@@ -173,6 +176,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Thread(command) => return command.run(&context).await,
             Command::Gc(command) => return command.run(&context).await,
             Command::Carry(command) => return command.run(&context).await,
+            Command::Auth(command) => return command.run(&context).await,
             Command::Init(command) => command.run(&context),
             Command::Capability(command) => command.run(&context).await,
             Command::Subagent(command) => command.run(&context).await,

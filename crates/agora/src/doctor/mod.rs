@@ -28,25 +28,13 @@ pub(crate) struct Surroundings {
     /// Only looked into for sockets and programs of known names; never for credentials.
     pub(crate) user_home: Option<PathBuf>,
     pub(crate) xdg_runtime_dir: Option<PathBuf>,
-    /// The names, out of [`CREDENTIAL_VARIABLES`], of variables that are set and not empty.
+    /// The names of variables that a vendor's program logs in with, and that are set and not empty.
     pub(crate) credential_variables: Vec<&'static str>,
-    /// The names of stored credentials: `local:auth/claude`, `auth/claude` or `claude`.
+    /// The names of stored credentials, such as `auth/claude/ANTHROPIC_API_KEY`.
     pub(crate) stored_credentials: Vec<String>,
     /// This program, which is started again to probe the sandbox.
     pub(crate) executable: PathBuf,
 }
-
-/// The variables whose presence matters here.
-pub(crate) const CREDENTIAL_VARIABLES: [&str; 8] = [
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_BASE_URL",
-    "CLAUDE_CODE_USE_BEDROCK",
-    "CLAUDE_CODE_USE_VERTEX",
-    "OPENAI_API_KEY",
-    "CODEX_API_KEY",
-];
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -94,8 +82,8 @@ pub(crate) fn examine(surroundings: &Surroundings) -> Vec<Finding> {
         let home = home::examine(&surroundings.home);
         let (claude, codex) = (joined("claude", claude), joined("codex", codex));
         let credentials = [
-            credential::examine(&credential::CLAUDE, surroundings, Installed::from_findings(&claude)),
-            credential::examine(&credential::CODEX, surroundings, Installed::from_findings(&codex)),
+            credential::examine(&agora_core::login::CLAUDE, surroundings, Installed::from_findings(&claude)),
+            credential::examine(&agora_core::login::CODEX, surroundings, Installed::from_findings(&codex)),
         ];
         let [sandbox, engines, git] = [("sandbox", sandbox), ("docker", engines), ("git", git)]
             .map(|(topic, look)| joined(topic, look));

@@ -19,21 +19,12 @@ use agora_core::limits::PROMPT_BYTES;
 use agora_core::wire::report::SessionMark;
 use serde_json::Value;
 
-use super::{Credential, Invocation, Job, check_size, words, write_aid};
+use super::{Invocation, Job, check_size, words, write_aid};
 use crate::child::{Input, SoftSignal};
 use crate::fault::{Fault, workspace};
 use crate::needs_input::file::{self, Found};
 use crate::switches::Permission;
 use listen::Listening;
-
-/// Which wins when several are there: what Claude Code itself would take silently is not for us to leave to it.
-pub(crate) const CREDENTIALS: &[Credential] = &[
-    Credential { name: "subscription", variables: &["CLAUDE_CODE_OAUTH_TOKEN"] },
-    Credential { name: "api-key", variables: &["ANTHROPIC_API_KEY"] },
-    Credential { name: "gateway", variables: &["ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"] },
-    Credential { name: "bedrock", variables: &["CLAUDE_CODE_USE_BEDROCK"] },
-    Credential { name: "vertex", variables: &["CLAUDE_CODE_USE_VERTEX"] },
-];
 
 /// What it refuses on standard input.
 const LONGEST_PROMPT: usize = 10 * 1024 * 1024;

@@ -2,7 +2,7 @@
 
 use agora_core::bundle::{Budget, VariableName};
 use agora_core::secret::ShortSecrets;
-use agora_engine::{Agora, Dispatch, DispatchResult, SecretSource, Thread};
+use agora_engine::{Agora, Dispatch, DispatchResult, LoginSource, SecretSource, Thread, UsedLogin};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -92,12 +92,12 @@ impl Run {
         let agora = open(context).await?;
         if detach {
             let thread = agora.accept(dispatch.unwatched()).await?;
-            warn(context);
+            warn(context, &thread);
             start_carrier(context, std::slice::from_ref(thread.id()))?;
             return accepted(context, &thread).await;
         }
         let thread = agora.dispatch(dispatch).await?;
-        warn(context);
+        warn(context, &thread);
         follow(context, &agora, &thread, pause_ok).await
     }
 
@@ -157,7 +157,9 @@ fn read_state(argument: &str) -> Result<Value, Failure> {
     }
 }
 
-fn read_secret(argument: &str) -> Result<(VariableName, agora_core::secret::SecretValue), Failure> {
+pub(in crate::cli) fn read_secret(
+    argument: &str,
+) -> Result<(VariableName, agora_core::secret::SecretValue), Failure> {
     let (key, source) = argument.split_once('=').unwrap_or((argument, "prompt"));
     let variable: VariableName = key.parse().map_err(|error| {
         Failure::wrong("usage", format!("`{key}` is not a variable's name")).because(error)
@@ -169,8 +171,13 @@ fn read_secret(argument: &str) -> Result<(VariableName, agora_core::secret::Secr
     Ok((variable, value))
 }
 
-/// Says what stands between an agent and this machine, of each that is accepted: nothing yet.
-pub(super) fn warn(context: &Context) {
+/// Says with what an agent logs in that nobody named, and what stands between it and this machine: nothing yet.
+pub(super) fn warn(context: &Context, thread: &Thread) {
+    if let Some(UsedLogin { source: LoginSource::Around, login }) = thread.login() {
+        context
+            .ui
+            .note(format_args!("it logs in with `{}` of this environment", login.variables.join("` and `")));
+    }
     context.ui.warn("no sandbox yet: the agent may do whatever you may (`isolation: none`)");
 }
 

@@ -1,0 +1,157 @@
+//! What an agent logs in with: which of several, from where, and that nothing of the user's own is touched.
+#![expect(clippy::unwrap_used, reason = "a test fails loudly")]
+
+use std::fs;
+use std::process::Command;
+
+use agora_testkit::cli::{Cli, Ran, files_below, run};
+use agora_testkit::model::{Model, Turn};
+use agora_testkit::part;
+use serde_json::Value;
+
+const RUN: [&str; 7] = ["dispatch", "run", "--subagent", "planner", "--prompt", "say hello", "--json"];
+
+/// A place with the real Claude Code, and a subagent without any env bundle.
+fn place() -> Option<Cli> {
+    let claude = part::find("AGORA_TEST_CLAUDE")?;
+    let cli = Cli::new(env!("CARGO_BIN_EXE_agora")).program("claude", &claude);
+    cli.run(&["subagent", "register", "--name", "planner", "--system-prompt", "You plan."]).success();
+    // What a user's own login looks like. Nothing may read it, send it or change it.
+    for (path, text) in own_files() {
+        let path = cli.work().parent().unwrap().join("home").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    Some(cli)
+}
+
+fn own_files() -> [(&'static str, &'static str); 2] {
+    [
+        (
+            ".claude/.credentials.json",
+            "{\"claudeAiOauth\":{\"accessToken\":\"own-access\",\"refreshToken\":\"own-refresh\"}}",
+        ),
+        (".codex/auth.json", "{\"tokens\":{\"refresh_token\":\"own-codex-refresh\"}}"),
+    ]
+}
+
+fn with(cli: &Cli, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+    let mut command: Command = cli.command(arguments);
+    run(command.envs(variables.iter().copied()))
+}
+
+/// Returns the key that the last call of the model was made with.
+fn key_of(model: &Model) -> String {
+    let requests = model.requests();
+    let headers = &requests.last().unwrap().headers;
+    let key = headers.get("x-api-key").or_else(|| headers.get("authorization")).unwrap();
+    key.trim_start_matches("Bearer ").to_owned()
+}
+
+fn secrets(cli: &Cli) -> Vec<String> {
+    let root = cli.agora_home().join("secrets");
+    let files = files_below(&root);
+    files.iter().map(|(path, _)| path.display().to_string()).filter(|path| path.ends_with(".age")).collect()
+}
+
+#[test]
+fn without_any_nothing_is_accepted_and_what_mends_it_is_said() {
+    let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
+    cli.run(&["subagent", "register", "--name", "planner", "--system-prompt", "You plan."]).success();
+    let text = &RUN[..RUN.len() - 1];
+    let said = cli.run(text).failure(3);
+    assert_eq!(
+        said,
+        "error: there is nothing that `claude` could log in with\n\
+         hint: `agora auth claude` stores one for every dispatch\n\
+         hint: or for this one alone: `--secret CLAUDE_CODE_OAUTH_TOKEN=env:CLAUDE_CODE_OAUTH_TOKEN`\n"
+    );
+    let said: Value = serde_json::from_str(&cli.run(&RUN).stdout).unwrap();
+    assert_eq!(said["error"]["code"], "no-credential");
+    assert_eq!(cli.run(&["ls", "--json"]).json(), serde_json::json!([]));
+    // A command logs in with whatever it likes.
+    let register = ["subagent", "register", "--name", "free", "--runtime", "command", "--", "/bin/true"];
+    cli.run(&register).success();
+    cli.run(&["dispatch", "run", "--subagent", "free"]).success();
+}
+
+#[test]
+fn the_first_that_there_is_wins() {
+    let model = Model::start_with(|_| Turn::text("Hello."));
+    let Some(cli) = place() else { return };
+    let url = model.url();
+    let around = [("ANTHROPIC_API_KEY", "sk-of-the-environment"), ("ANTHROPIC_BASE_URL", url.as_str())];
+
+    let ran = with(&cli, &RUN[..RUN.len() - 1], &around);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.stderr.contains("it logs in with `ANTHROPIC_API_KEY` of this environment\n"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(key_of(&model), "sk-of-the-environment");
+    assert_eq!(secrets(&cli), Vec::<String>::new(), "with the thread's end it is gone");
+
+    let ran = with(&cli, &["continue", "@", "once more", "--json"], &around);
+    assert_eq!(ran.json()["auth"], "api-key");
+    assert_eq!(secrets(&cli), Vec::<String>::new());
+
+    let store = ["--secret", "ANTHROPIC_API_KEY=env:STORED", "--secret", "ANTHROPIC_BASE_URL=env:URL"];
+    let values = [("STORED", "sk-of-the-store"), ("URL", url.as_str())];
+    let ran = with(&cli, &[&["auth", "claude", "--json"], &store[..]].concat(), &values);
+    let told = ran.json();
+    assert_eq!((&told["auth"], &told["vendor"]), (&Value::from("api-key"), &Value::from("claude")));
+    assert_eq!(with(&cli, &RUN, &around).json()["auth"], "api-key");
+    assert_eq!(key_of(&model), "sk-of-the-store");
+    assert_eq!(secrets(&cli).len(), 2, "what is stored for everybody stays");
+
+    let endpoint = format!("ANTHROPIC_BASE_URL={url}");
+    let register = ["env", "register", "--name", "default", "--value", &endpoint];
+    let secret = ["--secret", "CLAUDE_CODE_OAUTH_TOKEN=env:BUNDLED"];
+    let ran =
+        with(&cli, &[&register[..], &secret[..]].concat(), &[("BUNDLED", "sk-ant-oat01-of-the-bundle")]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(with(&cli, &RUN, &around).json()["auth"], "subscription");
+    assert_eq!(key_of(&model), "sk-ant-oat01-of-the-bundle");
+
+    let own = [&RUN[..], &["--secret", "ANTHROPIC_API_KEY=env:OWN"]].concat();
+    let told = with(&cli, &own, &[("OWN", "sk-of-the-dispatch")]).json();
+    assert_eq!(told["auth"], "api-key", "although a bundle has a subscription: {told}");
+    assert_eq!(key_of(&model), "sk-of-the-dispatch");
+
+    // The user's own login was neither sent nor changed, and is nowhere in agora's home.
+    let sent = model.requests().iter().map(|request| format!("{:?}", request.headers)).collect::<String>();
+    assert!(!sent.contains("own-access") && !sent.contains("own-refresh"));
+    for (path, text) in own_files() {
+        assert_eq!(fs::read_to_string(cli.work().parent().unwrap().join("home").join(path)).unwrap(), text);
+    }
+    let copied = |(_, bytes): &(_, Vec<u8>)| bytes.windows(11).any(|part| part == b"own-refresh");
+    assert!(!files_below(&cli.agora_home()).iter().any(copied));
+}
+
+#[test]
+fn what_is_stored_is_one_login_and_can_be_forgotten() {
+    let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
+    let said = cli.run(&["auth", "claude"]).failure(3);
+    assert!(said.contains("standard input is not a terminal"), "{said}");
+    let around = [("ANTHROPIC_API_KEY", "sk-0123456789")];
+    let ran = with(&cli, &["auth", "claude"], &around);
+    assert_eq!(ran.stdout, "stored: claude logs in with its api-key (ANTHROPIC_API_KEY)\n");
+    assert!(ran.stderr.starts_with("taking `ANTHROPIC_API_KEY` of this environment\n"), "{}", ran.stderr);
+    // Another one takes its place.
+    let token = ["auth", "claude", "--secret", "CLAUDE_CODE_OAUTH_TOKEN=stdin"];
+    cli.run_with_input(&token, "sk-ant-oat01-x\n").success();
+    let left = secrets(&cli);
+    assert!(left.len() == 1 && left[0].contains("CLAUDE_CODE_OAUTH_TOKEN"), "{left:?}");
+
+    let half = ["auth", "claude", "--secret", "ANTHROPIC_AUTH_TOKEN=stdin"];
+    let said = cli.run_with_input(&half, "sk-half-a-gateway\n").failure(2);
+    assert!(said.starts_with("error: `ANTHROPIC_AUTH_TOKEN` is not what `claude` logs in with\n"), "{said}");
+    assert_eq!(secrets(&cli), left, "nothing was changed");
+    let said = cli.run(&["auth", "gemini"]).failure(2);
+    assert!(said.contains("it is `claude` or `codex`"), "{said}");
+
+    assert_eq!(cli.run(&["auth", "claude", "--remove"]).success(), "forgotten\n");
+    assert_eq!(cli.run(&["auth", "claude", "--remove"]).success(), "nothing was stored\n");
+    assert_eq!(secrets(&cli), Vec::<String>::new());
+}
