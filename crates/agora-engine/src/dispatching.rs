@@ -45,45 +45,57 @@ impl Agora {
     /// # }
     /// ```
     pub async fn dispatch(&self, dispatch: Dispatch) -> Result<Thread, Error> {
-        let thread = self.accept(dispatch).await?;
-        thread.carry().await?;
+        let (thread, lease) = self.record(dispatch, Room::Now).await?;
+        match lease {
+            Some(lease) => thread.carry_accepted(lease),
+            None => thread.carry().await?,
+        }
         Ok(thread)
     }
 
     /// Accepts a dispatch, and leaves it to others to carry.
     pub async fn accept(&self, dispatch: Dispatch) -> Result<Thread, Error> {
+        let (thread, _lease) = self.record(dispatch, Room::Later).await?;
+        Ok(thread)
+    }
+
+    /// Records a dispatch. With the lease of its thread, if it was taken and the thread is a new one.
+    async fn record(
+        &self,
+        dispatch: Dispatch,
+        room: Room,
+    ) -> Result<(Thread, Option<Box<dyn Lease>>), Error> {
         let engine = self.engine()?;
         let Checked { job, key, secrets, login } = self.resolve(&dispatch, engine.world()).await?;
-        let _staging = self.stage(&engine, &secrets, &job).await?;
+        let lease = match room {
+            Room::Later if secrets.is_empty() => None,
+            Room::Later | Room::Now => take(&engine, &job.thread_id).await?,
+        };
+        self.stage(&secrets, &job).await?;
         let staged = job.clone();
-        let accepted = engine.accept(job, key).await;
-        if !accepted.as_ref().is_ok_and(|accepted| accepted.dispatch_id == staged.dispatch_id) {
+        let accepted = match (room, &lease) {
+            (Room::Now, Some(lease)) => engine.accept_with_room(job, key, &**lease).await,
+            (Room::Now | Room::Later, _) => engine.accept(job, key).await,
+        };
+        let is_new = accepted.as_ref().is_ok_and(|accepted| accepted.dispatch_id == staged.dispatch_id);
+        if !is_new {
             // What was staged belongs to a dispatch that is none.
             engine.world().vault.forget(&staged).await.map_err(Error::Secret)?;
         }
         let Accepted { dispatch_id, thread_id, .. } = accepted.map_err(Error::Accept)?;
-        Ok(Thread::new(self.clone(), engine, thread_id, dispatch_id).with_login(login))
+        let thread = Thread::new(self.clone(), engine, thread_id, dispatch_id).with_login(login);
+        Ok((thread, lease.filter(|_| is_new)))
     }
 
     /// Stores the secrets that were given for the thread alone. Whoever dies before the dispatch is recorded leaves the thread's
     /// lease behind, by which they are found and taken away.
-    async fn stage(
-        &self,
-        engine: &Engine,
-        secrets: &BTreeMap<VariableName, SecretValue>,
-        job: &Job,
-    ) -> Result<Option<Box<dyn Lease>>, Error> {
-        if secrets.is_empty() {
-            return Ok(None);
-        }
-        let lease = engine.world().leases.try_take(&job.thread_id).await;
-        let lease = lease.map_err(|error| Error::Carry(CarryError::Lease(error)))?;
+    async fn stage(&self, secrets: &BTreeMap<VariableName, SecretValue>, job: &Job) -> Result<(), Error> {
         for (variable, name) in &job.secrets {
             if let (Some(value), Ok(SecretRef::Local(name))) = (secrets.get(variable), name.parse()) {
                 self.secrets().put(&name, value, None).await.map_err(Error::Secret)?;
             }
         }
-        Ok(lease)
+        Ok(())
     }
 
     /// Stores again what the caller's environment has to log in with: with the end of the thread it was taken away.
@@ -100,8 +112,13 @@ impl Agora {
         let staged = |variable: &VariableName| {
             job.secrets.get(variable).is_some_and(|reference| reference.starts_with(&folder))
         };
-        let secrets = around.into_iter().filter(|(variable, _)| staged(variable)).collect();
-        self.stage(engine, &secrets, &job).await
+        let secrets: BTreeMap<_, _> = around.into_iter().filter(|(variable, _)| staged(variable)).collect();
+        if secrets.is_empty() {
+            return Ok(None);
+        }
+        let lease = take(engine, thread).await?;
+        self.stage(&secrets, &job).await?;
+        Ok(lease)
     }
 
     /// Returns a thread, with its last dispatch.
@@ -249,6 +266,20 @@ impl Agora {
         let read = self.engine()?.world().shelf.read(dispatch, path, from, most).await;
         read.map_err(|error| Error::Carry(CarryError::Shelf(error)))
     }
+}
+
+/// When a dispatch that is accepted is to have room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    /// With the same write, if there is some: it is carried here.
+    Now,
+    /// When somebody carries it.
+    Later,
+}
+
+async fn take(engine: &Engine, thread: &ThreadId) -> Result<Option<Box<dyn Lease>>, Error> {
+    let lease = engine.world().leases.try_take(thread).await;
+    lease.map_err(|error| Error::Carry(CarryError::Lease(error)))
 }
 
 async fn said(shelf: &dyn Shelf, id: &DispatchId) -> Result<String, Error> {

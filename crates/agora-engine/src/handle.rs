@@ -68,6 +68,12 @@ impl Thread {
     }
 
     /// Carries the thread beside what the caller does: whoever stops waiting, to cancel it, must not stop carrying it.
+    pub(crate) fn carry_accepted(&self, lease: Box<dyn Lease>) {
+        let (engine, id) = (self.engine.clone(), self.id.clone());
+        let carrying = tokio::spawn(async move { engine.carry_accepted(&id, &*lease).await });
+        *self.carrier() = Some(carrying);
+    }
+
     fn carry_with(&self, lease: Box<dyn Lease>) {
         let (engine, id) = (self.engine.clone(), self.id.clone());
         let carrying = tokio::spawn(async move { engine.carry(&id, &*lease).await });

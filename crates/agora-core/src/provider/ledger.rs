@@ -34,6 +34,8 @@ pub enum Paper {
     Job(Box<Job>),
     /// The caller's own name for a request, under which it is accepted once.
     Key { key: String, request: ContentHash, dispatch_id: DispatchId },
+    /// Takes room for a dispatch that is accepted here, as [`Ledger::claim`] would right after. Where there is none it waits.
+    Claim { dispatch_id: DispatchId, mark: ClaimMark, most: u32 },
     /// What a worker reported, as it wrote it.
     Report { dispatch_id: DispatchId, text: String },
     /// What is to be told to somebody outside, at least once.

@@ -4,6 +4,7 @@ use agora_core::entry::Happening;
 use agora_core::event::Event;
 use agora_core::id::DispatchId;
 use agora_core::job::{Attendance, Job, due_at};
+use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{Append, LedgerError, Paper};
 use agora_core::record::Record;
 use agora_core::state::Illegal;
@@ -56,6 +57,31 @@ pub enum AcceptError {
 impl Engine {
     /// Records the first dispatch of a thread. The same request under the same key is recorded once.
     pub async fn accept(&self, job: Job, key: Option<RequestKey>) -> Result<Accepted, AcceptError> {
+        self.accept_with(job, key, None).await
+    }
+
+    /// Records the first dispatch of a thread whose lease the caller has, and takes room for it with the same write if there is
+    /// some: [`Engine::carry_accepted`] goes on from there.
+    pub async fn accept_with_room(
+        &self,
+        job: Job,
+        key: Option<RequestKey>,
+        _lease: &dyn Lease,
+    ) -> Result<Accepted, AcceptError> {
+        let claim = self.target(&job.target).map(|target| Paper::Claim {
+            dispatch_id: job.dispatch_id.clone(),
+            mark: self.world().mark(),
+            most: target.max_concurrent,
+        });
+        self.accept_with(job, key, claim).await
+    }
+
+    async fn accept_with(
+        &self,
+        job: Job,
+        key: Option<RequestKey>,
+        claim: Option<Paper>,
+    ) -> Result<Accepted, AcceptError> {
         let accepted = Accepted {
             dispatch_id: job.dispatch_id.clone(),
             thread_id: job.thread_id.clone(),
@@ -71,7 +97,7 @@ impl Engine {
             thread_id: job.thread_id.clone(),
             seen: 0,
             what: vec![event(&job)],
-            papers: papers.into_iter().chain([Paper::Job(Box::new(job))]).collect(),
+            papers: papers.into_iter().chain([Paper::Job(Box::new(job))]).chain(claim).collect(),
         };
         match self.world().ledger.append(append).await {
             Ok(_) => Ok(accepted),

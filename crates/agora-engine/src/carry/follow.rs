@@ -66,7 +66,12 @@ impl Engine {
         if *tries == Tries::Used {
             return self.fail(view, dispatch, self.refused(dispatch).await?).await;
         }
-        let ours = self.world.ledger.reclaim(&job.dispatch_id, seen, self.world.mark()).await;
+        let ours = match tries {
+            Tries::Claimed => Ok(true),
+            Tries::Left | Tries::Used => {
+                self.world.ledger.reclaim(&job.dispatch_id, seen, self.world.mark()).await
+            }
+        };
         if ours.map_err(CarryError::Ledger)? {
             self.launch(view, dispatch, target, tries).await
         } else {

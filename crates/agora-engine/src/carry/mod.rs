@@ -18,8 +18,9 @@ pub(crate) mod queue;
 pub(crate) mod recover;
 pub(crate) mod sweep;
 
+use std::collections::BTreeSet;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agora_core::provider::Unavailable;
 use agora_core::provider::compute::ComputeError;
@@ -56,11 +57,30 @@ pub enum CarryError {
 #[derive(Clone, Debug)]
 pub struct Engine {
     world: Arc<World>,
+    /// The threads that are being carried by this very engine.
+    carrying: Arc<Mutex<BTreeSet<ThreadId>>>,
+}
+
+/// A thread that is being carried, until this is dropped.
+struct Carrying<'a>(&'a Engine, &'a ThreadId);
+
+impl Drop for Carrying<'_> {
+    fn drop(&mut self) {
+        self.0.carrying().remove(self.1);
+    }
 }
 
 impl Engine {
     pub fn new(world: World) -> Self {
-        Self { world: Arc::new(world) }
+        Self { world: Arc::new(world), carrying: Arc::default() }
+    }
+
+    fn carrying(&self) -> MutexGuard<'_, BTreeSet<ThreadId>> {
+        self.carrying.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_carrying(&self, thread: &ThreadId) -> bool {
+        self.carrying().contains(thread)
     }
 
     pub fn world(&self) -> &World {
@@ -68,8 +88,27 @@ impl Engine {
     }
 
     /// Moves a thread on until it rests. Whoever has its lease may call it.
-    pub async fn carry(&self, thread: &ThreadId, _lease: &dyn Lease) -> Result<ThreadView, CarryError> {
-        let mut tries = Tries::Left;
+    pub async fn carry(&self, thread: &ThreadId, lease: &dyn Lease) -> Result<ThreadView, CarryError> {
+        self.carry_from(thread, lease, Tries::Left).await
+    }
+
+    /// Moves a thread on whose first dispatch was accepted with [`Engine::accept_with_room`], with the same lease.
+    pub async fn carry_accepted(
+        &self,
+        thread: &ThreadId,
+        lease: &dyn Lease,
+    ) -> Result<ThreadView, CarryError> {
+        self.carry_from(thread, lease, Tries::Claimed).await
+    }
+
+    async fn carry_from(
+        &self,
+        thread: &ThreadId,
+        _lease: &dyn Lease,
+        mut tries: Tries,
+    ) -> Result<ThreadView, CarryError> {
+        self.carrying().insert(thread.clone());
+        let _carrying = Carrying(self, thread);
         loop {
             let view = self.view(thread).await?;
             let Some(live) = live_dispatch(&view.thread) else { return Ok(view) };
@@ -151,6 +190,8 @@ impl Engine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tries {
     Left,
+    /// And the claim, if there is one, was made by the same carrier: nobody can have started anything.
+    Claimed,
     Used,
 }
 

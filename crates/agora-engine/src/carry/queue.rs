@@ -1,13 +1,17 @@
 //! Waiting for room. However many wait in this process, one of them listens to the ledger, and wakes who may go.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 use agora_core::job::Job;
+use agora_core::provider::Unavailable;
 use agora_core::{DispatchId, ThreadId, Timestamp};
 use tokio::sync::Notify;
 
-use super::{CarryError, Engine};
+use super::{Carried, CarryError, Engine};
 use crate::world::Target;
 
 /// Who waits at a target, in this process.
@@ -83,20 +87,62 @@ async fn listen(
 ) -> Result<(), CarryError> {
     let ledger = &engine.world().ledger;
     let mut watch = ledger.watch().map_err(CarryError::Ledger)?;
+    let mut carriers = Carriers::default();
     loop {
         let turn = ledger.head(&job.target, target.max_concurrent).await.map_err(CarryError::Ledger)?;
         let wished = ledger.wished().await.map_err(CarryError::Ledger)?;
+        let mut before_us = ledger.underway(&job.target).await.map_err(CarryError::Ledger)?;
         for stranger in target.queue.wake(turn, &wished) {
-            engine.carry_aside(&engine.papers(&stranger).await?.job.thread_id).await?;
+            before_us.push(engine.papers(&stranger).await?.job.thread_id);
         }
-        for before_us in ledger.underway(&job.target).await.map_err(CarryError::Ledger)? {
-            engine.carry_aside(&before_us).await?;
+        let mut others = Vec::new();
+        for thread in before_us.into_iter().filter(|thread| !engine.is_carrying(thread)) {
+            if engine.carry_aside(&thread).await? == Carried::ByAnother {
+                others.push(thread);
+            }
         }
+        carriers.watch(engine, others);
         tokio::select! {
             biased;
             () = bell.notified() => return Ok(()),
             () = engine.world().alarm.at(deadline) => return Ok(()),
             heard = watch.next() => heard.map_err(CarryError::Ledger)?,
+            gone = carriers.next() => gone?,
         }
+    }
+}
+
+/// The carriers of those before us, in other processes. The ledger tells when one dies, perhaps a moment before its lease is free:
+/// so the leases themselves are waited for.
+#[derive(Default)]
+struct Carriers<'a>(BTreeMap<ThreadId, Taking<'a>>);
+
+type Taking<'a> = Pin<Box<dyn Future<Output = Result<(), Unavailable>> + Send + 'a>>;
+
+impl<'a> Carriers<'a> {
+    /// Waits for these, and for no others.
+    fn watch(&mut self, engine: &'a Engine, threads: Vec<ThreadId>) {
+        self.0.retain(|thread, _| threads.contains(thread));
+        for thread in threads {
+            self.0.entry(thread).or_insert_with_key(|thread| {
+                let thread = thread.clone();
+                // Given back at once: whether there is anything to carry is looked at again.
+                Box::pin(async move { engine.world().leases.take(&thread).await.map(drop) })
+            });
+        }
+    }
+
+    /// Returns when one of them is gone.
+    async fn next(&mut self) -> Result<(), CarryError> {
+        let gone = poll_fn(|context| {
+            let gone = self.0.iter_mut().find_map(|(thread, taking)| match taking.as_mut().poll(context) {
+                Poll::Ready(gone) => Some((thread.clone(), gone)),
+                Poll::Pending => None,
+            });
+            gone.map_or(Poll::Pending, Poll::Ready)
+        });
+        let (thread, gone) = gone.await;
+        self.0.remove(&thread);
+        gone.map_err(CarryError::Lease)
     }
 }

@@ -132,7 +132,16 @@ async fn accept(key: Option<Key>, machine: &Machine, engine: &Engine, told: &Tol
         key: format!("key {number}"),
         request: ContentHash::of(&request.to_le_bytes()),
     });
-    let accepted = engine.accept(job.clone(), asked).await;
+    // Whoever carries it right away takes room with the same write; whoever leaves it to others does not.
+    let here = machine.executor.chance(|chance| chance.one_of(500));
+    let lease = match here {
+        true => engine.world().leases.try_take(&job.thread_id).await.ok().flatten(),
+        false => None,
+    };
+    let accepted = match &lease {
+        Some(lease) => engine.accept_with_room(job.clone(), asked, &**lease).await,
+        None => engine.accept(job.clone(), asked).await,
+    };
     let made = match &accepted {
         Ok(accepted) => Some(&accepted.dispatch_id),
         Err(AcceptError::KeyReused(id)) => Some(id),
@@ -154,7 +163,16 @@ async fn accept(key: Option<Key>, machine: &Machine, engine: &Engine, told: &Tol
         });
         let promise = (accepted.thread_id.clone(), accepted.dispatch_id.clone());
         told.words().accepted.push(promise);
-        aside(&accepted.thread_id, machine, engine).await;
+        match lease.filter(|_| accepted.thread_id == job.thread_id) {
+            Some(lease) => {
+                let (carrier, thread) = (engine.clone(), accepted.thread_id.clone());
+                machine.note("carried from its acceptance");
+                engine.world().tasks.start(Box::pin(async move {
+                    let _ = carrier.carry_accepted(&thread, &*lease).await;
+                }));
+            }
+            None => aside(&accepted.thread_id, machine, engine).await,
+        }
         if machine.executor.chance(|chance| chance.one_of(300)) {
             see_it_end(&accepted.thread_id, &accepted.dispatch_id, machine, engine).await;
         }

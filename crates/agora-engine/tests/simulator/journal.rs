@@ -103,7 +103,7 @@ impl Machine {
                         let other = journal.keys.insert(key.clone(), dispatch_id.clone());
                         assert_eq!(other, None, "the key `{key}` made two dispatches");
                     }
-                    Paper::Report { .. } | Paper::Outgoing { .. } => {}
+                    Paper::Claim { .. } | Paper::Report { .. } | Paper::Outgoing { .. } => {}
                 }
             }
             for entry in new {

@@ -136,6 +136,7 @@ fn everything_that_is_to_happen_happens() {
         "full disk",
         "lost worker",
         "needs_input",
+        "carried from its acceptance",
         "not reclaimed",
         "reclaimed",
         "settled",

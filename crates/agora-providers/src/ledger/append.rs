@@ -25,6 +25,7 @@ pub(super) fn append(connection: &Connection, append: &Append, now: Timestamp) -
     papers::file(connection, append, now)?;
     let seen = append.seen + new.len() as u64;
     standing::settle(connection, &append.thread_id, &thread, seen, &new)?;
+    papers::claim(connection, append)?;
     Ok(new.into_iter().map(|(_, entry)| entry).collect())
 }
 

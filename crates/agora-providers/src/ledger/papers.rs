@@ -9,6 +9,7 @@ use agora_core::{DispatchId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Fault;
+use super::queue;
 use super::row::{malformed, moment_if, parsed, prepare};
 
 /// Refuses papers that somebody else has filed, or that belong to nothing.
@@ -38,7 +39,7 @@ pub(super) fn check(connection: &Connection, append: &Append) -> Result<(), Faul
                     return Err(taken.into());
                 }
             }
-            Paper::Report { .. } | Paper::Outgoing { .. } => {}
+            Paper::Claim { .. } | Paper::Report { .. } | Paper::Outgoing { .. } => {}
         }
     }
     Ok(())
@@ -77,7 +78,19 @@ pub(super) fn file(connection: &Connection, append: &Append, now: Timestamp) -> 
                 "INSERT INTO outbox (thread, destination, body, tries, due_at) VALUES (?1, ?2, ?3, 0, ?4)",
             )?
             .execute(params![thread, destination, body, now.as_millis()])?,
+            // Among those who wait by now.
+            Paper::Claim { .. } => continue,
         };
+    }
+    Ok(())
+}
+
+/// Takes room for those that are to have it at once. They wait already, like everybody else.
+pub(super) fn claim(connection: &Connection, append: &Append) -> Result<(), Fault> {
+    for paper in &append.papers {
+        if let Paper::Claim { dispatch_id, mark, most } = paper {
+            queue::claim(connection, dispatch_id, mark, *most)?;
+        }
     }
     Ok(())
 }

@@ -102,15 +102,17 @@ impl Book {
                         return Err(LedgerError::KeyTaken { dispatch_id, request });
                     }
                 }
-                Paper::Job(_) | Paper::Report { .. } | Paper::Outgoing { .. } => {}
+                Paper::Job(_) | Paper::Claim { .. } | Paper::Report { .. } | Paper::Outgoing { .. } => {}
             }
         }
         Ok(())
     }
 
     fn file(&mut self, namespace: &Namespace, thread: &ThreadId, papers: Vec<Paper>, now: Timestamp) {
+        let mut claims = Vec::new();
         for paper in papers {
             match paper {
+                Paper::Claim { dispatch_id, mark, most } => claims.push((dispatch_id, mark, most)),
                 Paper::Job(job) => {
                     let id = job.dispatch_id.clone();
                     self.accepted.push(id.clone());
@@ -131,6 +133,9 @@ impl Book {
                     self.out.insert(id, (outgoing, now));
                 }
             }
+        }
+        for (id, mark, most) in claims {
+            self.claim(&id, mark, most);
         }
     }
 

@@ -185,7 +185,11 @@ fn accept(id: &ThreadId, seen: u64, one: u8, two: u8) -> Append {
     let mut append = sample::accept(seen, job);
     if one.is_multiple_of(3) {
         let (key, request) = (format!("k{}", two % 8), ContentHash::of(&[one]));
-        append.papers.push(Paper::Key { key, request, dispatch_id });
+        append.papers.push(Paper::Key { key, request, dispatch_id: dispatch_id.clone() });
+    }
+    if two.is_multiple_of(5) {
+        let mark = ClaimMark { at: Timestamp::from_millis(i64::from(one)), boot: "with it".to_owned() };
+        append.papers.push(Paper::Claim { dispatch_id, mark, most: u32::from(one % 4) });
     }
     append
 }

@@ -8,8 +8,8 @@ use std::thread::{self, Thread};
 use agora_core::entry::Entry;
 use agora_core::provider::Outage;
 use agora_core::provider::ledger::{
-    Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, Outgoing, ThreadView,
-    Watch,
+    Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, Outgoing, Paper,
+    ThreadView, Watch,
 };
 use agora_core::{DispatchId, Name, Namespace, ThreadId, Timestamp};
 use async_trait::async_trait;
@@ -77,7 +77,15 @@ impl Seams {
 impl Ledger for Seams {
     async fn append(&self, append: Append) -> Result<Vec<Entry>, LedgerError> {
         let papers = append.papers.clone();
-        self.record(self.ledger.append(append), |new| self.machine.journalise(new, &papers)).await
+        self.record(self.ledger.append(append), |new| {
+            self.machine.journalise(new, &papers);
+            for paper in &papers {
+                if let Paper::Claim { dispatch_id, .. } = paper {
+                    self.check_lease(dispatch_id);
+                }
+            }
+        })
+        .await
     }
 
     async fn read(&self, thread: &ThreadId, seen: u64, most: usize) -> Result<Vec<Entry>, LedgerError> {

@@ -34,6 +34,7 @@ pub async fn ledger(make: &dyn Fn(Arc<dyn Clock>) -> Box<dyn Ledger>) {
     list::pages(&scene()).await;
     queue::order(&scene()).await;
     queue::room(&scene()).await;
+    queue::room_at_once(&scene()).await;
     queue::claims(&scene()).await;
     agenda::carried(&scene()).await;
     agenda::due(&scene()).await;

@@ -1,11 +1,11 @@
 //! Who waits at a target, and who may start.
 
 use agora_core::job::Job;
-use agora_core::provider::ledger::Claim;
+use agora_core::provider::ledger::{Claim, Paper};
 use agora_core::{DispatchId, Name, ThreadId};
 
 use super::{Scene, mark};
-use crate::ledger::sample::{cancelled, continued, continues, finished, job, started, tuned};
+use crate::ledger::sample::{accept, cancelled, continued, continues, finished, job, started, tuned};
 
 fn id(text: &str) -> DispatchId {
     text.parse().unwrap()
@@ -70,6 +70,23 @@ pub(super) async fn room(scene: &Scene) {
     assert_eq!(claim("d_4").await, Claim::Waits { ahead: 0 });
     let wider = scene.ledger.claim(&id("d_4"), mark("b"), 3).await.unwrap();
     assert_eq!(wider, Claim::Granted, "how much room there is, the caller says");
+}
+
+/// Room can be taken with the acceptance itself, and nobody is overtaken by it.
+pub(super) async fn room_at_once(scene: &Scene) {
+    let accept = async |number: u32, most: u32| {
+        let dispatch = format!("d_{number}");
+        let mut append = accept(0, job(&format!("t_{number}"), &dispatch));
+        append.papers.push(Paper::Claim { dispatch_id: id(&dispatch), mark: mark("b"), most });
+        scene.ledger.append(append).await.unwrap();
+        scene.ledger.dispatch(&id(&dispatch)).await.unwrap().unwrap().claim
+    };
+    assert_eq!(accept(1, 2).await, Some(mark("b")));
+    scene.accept(job("t_2", "d_2")).await;
+    assert_eq!(accept(3, 2).await, None, "somebody comes before it");
+    assert_eq!(scene.ledger.place(&id("d_3")).await.unwrap(), Some(1), "it waits like everybody else");
+    assert_eq!(accept(4, 4).await, Some(mark("b")), "there is room for all of them");
+    assert_eq!(accept(5, 2).await, None, "there is none");
 }
 
 pub(super) async fn claims(scene: &Scene) {
