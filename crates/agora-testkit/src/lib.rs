@@ -28,4 +28,5 @@ pub mod ledger;
 pub mod model;
 pub mod part;
 pub mod pipe;
+pub mod terminal;
 pub mod worker;

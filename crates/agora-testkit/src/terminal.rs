@@ -1,0 +1,57 @@
+//! A terminal that a command is started in: what it writes there, as a person's terminal would get it.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+/// A command in a terminal of its own.
+#[derive(Debug)]
+pub struct Terminal {
+    master: File,
+    child: Child,
+    seen: String,
+}
+
+impl Terminal {
+    /// Starts a command whose three streams are a terminal of that width.
+    pub fn start(mut command: Command, columns: u16) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        tcsetwinsize(&master, Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let side =
+            || OwnedFd::from(OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap());
+        let child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
+        // With it goes our own copy of the other side: else its end would never be heard of.
+        drop(command);
+        Self { master: File::from(master), child, seen: String::new() }
+    }
+
+    /// Reads until a text has come, and returns everything so far.
+    pub fn read_until(&mut self, text: &str) -> &str {
+        while !self.seen.contains(text) {
+            assert!(self.read(), "the command ended without `{text}`: {}", self.seen);
+        }
+        &self.seen
+    }
+
+    /// Reads to the end, and returns everything with the code that the command ended with.
+    pub fn finish(mut self) -> (String, Option<i32>) {
+        while self.read() {}
+        let code = self.child.wait().unwrap().code();
+        (self.seen, code)
+    }
+
+    fn read(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        // When nobody has the other side open any more, the kernel says that there is an error.
+        let count = self.master.read(&mut bytes).unwrap_or(0);
+        self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        count > 0
+    }
+}
