@@ -67,17 +67,20 @@ impl Thread {
         Ok(())
     }
 
-    /// Carries the thread beside what the caller does: whoever stops waiting, to cancel it, must not stop carrying it.
+    /// Carries a thread that was accepted with this lease, and perhaps with room.
     pub(crate) fn carry_accepted(&self, lease: Box<dyn Lease>) {
         let (engine, id) = (self.engine.clone(), self.id.clone());
-        let carrying = tokio::spawn(async move { engine.carry_accepted(&id, &*lease).await });
-        *self.carrier() = Some(carrying);
+        self.carry_beside(async move { engine.carry_accepted(&id, &*lease).await });
     }
 
     fn carry_with(&self, lease: Box<dyn Lease>) {
         let (engine, id) = (self.engine.clone(), self.id.clone());
-        let carrying = tokio::spawn(async move { engine.carry(&id, &*lease).await });
-        *self.carrier() = Some(carrying);
+        self.carry_beside(async move { engine.carry(&id, &*lease).await });
+    }
+
+    /// Carries the thread beside what the caller does: whoever stops waiting, to cancel it, must not stop carrying it.
+    fn carry_beside(&self, carrying: impl Future<Output = Result<ThreadView, CarryError>> + Send + 'static) {
+        *self.carrier() = Some(tokio::spawn(carrying));
     }
 
     fn carrier(&self) -> MutexGuard<'_, Option<Carrier>> {

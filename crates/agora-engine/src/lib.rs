@@ -16,8 +16,10 @@
 //! Then it runs. A dispatch is recorded before anything is done about it, and whoever has its thread's lease carries it on:
 //!
 //! ```text
+//!  surroundings what a user's home, `agora.toml` and variables say   auth     logins that are stored for every dispatch
 //!  dispatching  what is asked of [`Agora`] about dispatches          handle   a thread in the caller's hands
-//!  dispatch     a request ─▶ a job: names become hashes, once        settings, world   all that it works with
+//!  dispatch     a request ─▶ a job: names become hashes, once, and   settings, world   all that it works with
+//!               one login is chosen (login)
 //!
 //!  request ─▶ resolve ─▶ accepted ─▶ room? ─▶ claim ─▶ launch ─▶ follow ─▶ outcome ─▶ record ─▶ rest
 //!             dispatch/    accept     queue              │         │          end
