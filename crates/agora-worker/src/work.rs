@@ -8,12 +8,14 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use agora_core::time::{Clock, Timestamp};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::cancel::Cancel;
 use crate::child::GuardProgram;
 use crate::run::{Outside, run};
+use crate::sandbox::wall::try_namespaces;
 
 /// Runs as a worker: the whole life of `agora-worker` and of `agora worker run`. The arguments are those that make this very
 /// executable run [`guard`](crate::child::guard()).
@@ -28,6 +30,10 @@ pub fn work(guard: &[&str]) -> ExitCode {
 }
 
 fn outside(guard: &[&str]) -> io::Result<Outside> {
+    // First of all: it takes a process with one thread.
+    let trial = try_namespaces();
+    // It holds the event key and every secret: nobody but root opens its descriptors or reads its memory.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     pass_life_on()?;
     // So that a worker, which may run for hours, keeps no directory busy.
     rustix::process::chdir("/")?;
@@ -41,7 +47,7 @@ fn outside(guard: &[&str]) -> io::Result<Outside> {
         arguments: guard.iter().map(OsString::from).collect(),
     };
     let environment = std::env::vars_os().collect();
-    Ok(Outside { environment, guard, clock: Arc::new(SystemClock), cancel })
+    Ok(Outside { environment, guard, clock: Arc::new(SystemClock), cancel, trial })
 }
 
 /// Lets guards inherit the standard error that this worker was given, beside the pipe that is theirs.

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use agora_core::Name;
+use agora_core::wall::{Grant, Isolation, Network, Tools, Wish};
 use serde::Deserialize;
 
 use super::{Settings, TargetSettings};
@@ -25,6 +26,9 @@ struct Target {
     max_concurrent: Option<u32>,
     memory: Option<String>,
     pids: Option<u32>,
+    network: Option<WrittenNetwork>,
+    tools: Option<WrittenTools>,
+    grant: Option<Vec<Grant>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -33,11 +37,26 @@ enum Compute {
     Process,
 }
 
+/// `open`, `none`, or a list of hosts: that comes later, and is understood so that it can be said.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "`network` is \"open\" or \"none\"")]
+enum WrittenNetwork {
+    Word(Network),
+    Hosts(Vec<String>),
+}
+
+/// `auto`, `none`, or a list of paths.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "`tools` is \"auto\", \"none\" or a list of paths")]
+enum WrittenTools {
+    Word(ToolsWord),
+    Paths(Vec<String>),
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Isolation {
+enum ToolsWord {
     Auto,
-    Strict,
     None,
 }
 
@@ -88,9 +107,6 @@ fn in_a_line(text: &str, error: &toml::de::Error) -> String {
 }
 
 fn merge(name: &str, target: Target, known: TargetSettings) -> Result<TargetSettings, String> {
-    if target.isolation == Some(Isolation::Strict) {
-        return Err(format!("`target.{name}.isolation` is `strict`, and this agora has no sandbox yet"));
-    }
     let memory = target
         .memory
         .as_deref()
@@ -99,10 +115,53 @@ fn merge(name: &str, target: Target, known: TargetSettings) -> Result<TargetSett
         return Err(format!("`target.{name}.max_concurrent` is 0: nothing would ever start"));
     }
     Ok(TargetSettings {
+        wall: wall(name, target.isolation, target.network, target.tools, target.grant, known.wall)?,
         max_concurrent: target.max_concurrent.unwrap_or(known.max_concurrent),
         memory_bytes: memory.transpose()?.or(known.memory_bytes),
         processes: target.pids.or(known.processes),
     })
+}
+
+fn wall(
+    name: &str,
+    isolation: Option<Isolation>,
+    network: Option<WrittenNetwork>,
+    tools: Option<WrittenTools>,
+    grant: Option<Vec<Grant>>,
+    known: Wish,
+) -> Result<Wish, String> {
+    let network = match network {
+        None => known.network,
+        Some(WrittenNetwork::Word(network)) => network,
+        Some(WrittenNetwork::Hosts(_)) => {
+            return Err(format!(
+                "`target.{name}.network` is a list of hosts, which comes later; now it is `open` or `none`"
+            ));
+        }
+    };
+    let tools = match tools {
+        None => known.tools,
+        Some(WrittenTools::Word(ToolsWord::Auto)) => Tools::Auto,
+        Some(WrittenTools::Word(ToolsWord::None)) => Tools::None,
+        Some(WrittenTools::Paths(paths)) => match paths.iter().find(|path| !is_plain(path)) {
+            Some(path) => {
+                return Err(format!(
+                    "`target.{name}.tools` has `{path}`, not a path such as `~/.sdkman` or `/data/bin`"
+                ));
+            }
+            None => Tools::Paths(paths),
+        },
+    };
+    Ok(Wish {
+        isolation: isolation.unwrap_or(known.isolation),
+        network,
+        tools,
+        grants: grant.unwrap_or(known.grants),
+    })
+}
+
+fn is_plain(path: &str) -> bool {
+    (path.starts_with('/') || path.starts_with("~/")) && !path.split('/').any(|part| part == "..")
 }
 
 fn not_a_size(key: &str, text: &str) -> String {
@@ -151,7 +210,12 @@ mod tests {
     #[test]
     fn what_cannot_be_honoured_is_refused() {
         for wrong in [
-            "[target.local]\nisolation = \"strict\"",
+            "[target.local]\nisolation = \"some\"",
+            "[target.local]\nnetwork = \"closed\"",
+            "[target.local]\nnetwork = [\"api.anthropic.com\"]",
+            "[target.local]\ngrant = [\"~/.ssh:ro\"]",
+            "[target.local]\ngrant = [\"~/.m2\"]",
+            "[target.local]\ntools = [\"bin\"]",
             "[target.local]\nmax_concurent = 1",
             "[target.local]\nmax_concurrent = 0",
             "[target.local]\nmemory = \"4 GB\"",
@@ -162,6 +226,21 @@ mod tests {
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_wall_is_what_the_file_asks_for() {
+        let settings = read(
+            "[target.local]\nisolation = \"strict\"\nnetwork = \"none\"\ntools = \"none\"\ngrant = [\"~/.m2:ro\"]\n",
+        )
+        .unwrap();
+        let wall = &settings.targets[&"local".parse::<Name>().unwrap()].wall;
+        assert_eq!((wall.isolation, wall.network), (Isolation::Strict, Network::None));
+        assert_eq!((&wall.tools, wall.grants.len()), (&Tools::None, 1));
+        let why = read("[target.local]\nnetwork = [\"api.anthropic.com\"]").unwrap_err();
+        assert!(why.contains("comes later"), "{why}");
+        let why = read("[target.local]\ngrant = [\"~/.ssh:ro\"]").unwrap_err();
+        assert!(why.contains("never visible"), "{why}");
     }
 
     #[test]

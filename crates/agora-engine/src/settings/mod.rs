@@ -13,6 +13,7 @@ use agora_core::job::Job;
 use agora_core::provider::secret::{SecretError, SecretStore};
 use agora_core::secret::{SecretRef, SecretValue};
 use agora_core::time::Clock;
+use agora_core::wall::Wish;
 use agora_core::wire::bootstrap::Supplied;
 use agora_core::wire::keys::EngineKeys;
 use agora_core::{Name, ThreadId};
@@ -52,11 +53,13 @@ pub struct TargetSettings {
     pub max_concurrent: u32,
     pub memory_bytes: Option<u64>,
     pub processes: Option<u32>,
+    /// What stands between agents there and everything else.
+    pub wall: Wish,
 }
 
 impl Default for TargetSettings {
     fn default() -> Self {
-        Self { max_concurrent: 2, memory_bytes: None, processes: None }
+        Self { max_concurrent: 2, memory_bytes: None, processes: None, wall: Wish::default() }
     }
 }
 
@@ -93,6 +96,7 @@ impl Settings {
         let target = |settings: &TargetSettings| Target {
             memory_bytes: settings.memory_bytes,
             processes: settings.processes,
+            wall: settings.wall.clone(),
             ..Target::new(compute.clone(), settings.max_concurrent)
         };
         let ledger = SqliteLedger::open(home.clone(), Arc::clone(&clock))
