@@ -47,6 +47,7 @@ pub mod strict;
 pub mod template;
 mod text;
 pub mod time;
+pub mod wall;
 pub mod wire;
 
 pub use bundle::{Bundle, BundleKind, Manifest};

@@ -40,7 +40,8 @@ impl Engine {
         *tries = Tries::Used;
         let job = &dispatch.job;
         let manifest = self.manifest(view, job).await?;
-        let at = self.world.shelf.stage(&manifest).await.map_err(CarryError::Shelf)?;
+        let at =
+            self.world.shelf.stage(&manifest, &target.compute.sight()).await.map_err(CarryError::Shelf)?;
         let secrets = match self.secrets(job).await {
             Ok(secrets) => secrets,
             Err(error) => return self.fail(view, dispatch, unreadable(&error)).await,
@@ -54,7 +55,10 @@ impl Engine {
         };
         let launch = Launch {
             dispatch_id: job.dispatch_id.clone(),
+            thread_id: job.thread_id.clone(),
             runtime: job.runtime.clone(),
+            image: job.image.clone(),
+            limits: job.limits.clone(),
             bootstrap: bootstrap.to_line(),
         };
         match target.compute.start(launch).await {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use agora_core::Name;
 use serde::Deserialize;
 
-use super::{Settings, TargetSettings};
+use super::{ContainerTarget, Network, Settings, TargetSettings};
 
 /// What the file may say. A key that is misspelt is refused by its name.
 #[derive(Debug, Default, Deserialize)]
@@ -25,12 +25,26 @@ struct Target {
     max_concurrent: Option<u32>,
     memory: Option<String>,
     pids: Option<u32>,
+    image: Option<String>,
+    socket: Option<PathBuf>,
+    cpus: Option<f64>,
+    network: Option<Reach>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Compute {
     Process,
+    Docker,
+    /// The same, by Podman's socket.
+    Podman,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Reach {
+    Open,
+    None,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -71,7 +85,8 @@ pub(super) fn lay(path: &Path, settings: &mut Settings) -> Result<(), SettingsEr
             Err(error) => return Err(SettingsError::Wrong(format!("{error}"))),
         };
         let known = settings.targets.remove(&parsed).unwrap_or_default();
-        settings.targets.insert(parsed, merge(&name, target, known).map_err(SettingsError::Wrong)?);
+        let merged = merge(&name, target, known, &settings.sockets).map_err(SettingsError::Wrong)?;
+        settings.targets.insert(parsed, merged);
     }
     if let Some(max) = file.store.max {
         let max = bytes(&max).ok_or_else(|| SettingsError::Wrong(not_a_size("store.max", &max)))?;
@@ -87,7 +102,13 @@ fn in_a_line(text: &str, error: &toml::de::Error) -> String {
     format!("{}{}", line.unwrap_or_default(), error.message().trim_end())
 }
 
-fn merge(name: &str, target: Target, known: TargetSettings) -> Result<TargetSettings, String> {
+fn merge(
+    name: &str,
+    target: Target,
+    known: TargetSettings,
+    sockets: &[PathBuf],
+) -> Result<TargetSettings, String> {
+    let container = container(name, &target, known.container.clone(), sockets)?;
     if target.isolation == Some(Isolation::Strict) {
         return Err(format!("`target.{name}.isolation` is `strict`, and this agora has no sandbox yet"));
     }
@@ -102,7 +123,68 @@ fn merge(name: &str, target: Target, known: TargetSettings) -> Result<TargetSett
         max_concurrent: target.max_concurrent.unwrap_or(known.max_concurrent),
         memory_bytes: memory.transpose()?.or(known.memory_bytes),
         processes: target.pids.or(known.processes),
+        container,
     })
+}
+
+/// Reads what a target says of containers. For one whose workers are processes these keys mean nothing, and are refused.
+fn container(
+    name: &str,
+    target: &Target,
+    known: Option<ContainerTarget>,
+    sockets: &[PathBuf],
+) -> Result<Option<ContainerTarget>, String> {
+    let known = match target.compute {
+        Some(Compute::Process) => None,
+        Some(Compute::Docker) => Some(known.unwrap_or_default()),
+        Some(Compute::Podman) => {
+            let podman = sockets.iter().find(|socket| socket.ends_with("podman.sock") && socket.exists());
+            Some(ContainerTarget { socket: podman.cloned(), ..known.unwrap_or_default() })
+        }
+        None => known,
+    };
+    let Some(known) = known else {
+        let said = [
+            ("image", target.image.is_some()),
+            ("socket", target.socket.is_some()),
+            ("cpus", target.cpus.is_some()),
+            ("network", target.network.is_some()),
+        ];
+        return match said.iter().find(|(_, said)| *said) {
+            Some((key, _)) => Err(format!("`target.{name}.{key}` is for `compute = \"docker\"`")),
+            None => Ok(None),
+        };
+    };
+    if !cfg!(feature = "docker") {
+        return Err(format!("`target.{name}.compute` is Docker, and this agora was built without it"));
+    }
+    if target.image.as_ref().is_some_and(|image| image.trim().is_empty()) {
+        return Err(format!("`target.{name}.image` is empty"));
+    }
+    if target.socket.as_ref().is_some_and(|socket| !socket.is_absolute()) {
+        return Err(format!("`target.{name}.socket` is not an absolute path"));
+    }
+    let cpus = target.cpus.map(|cpus| {
+        milli(cpus).ok_or_else(|| {
+            format!("`target.{name}.cpus` is `{cpus}`, not a number of processors such as `2` or `0.5`")
+        })
+    });
+    Ok(Some(ContainerTarget {
+        socket: target.socket.clone().or(known.socket),
+        image: target.image.clone().unwrap_or(known.image),
+        network: match target.network {
+            Some(Reach::Open) => Network::Open,
+            Some(Reach::None) => Network::None,
+            None => known.network,
+        },
+        milli_cpus: cpus.transpose()?.or(known.milli_cpus),
+    }))
+}
+
+/// Counts processors in thousandths.
+fn milli(cpus: f64) -> Option<u32> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is from 0.01 to 1024")]
+    (0.01..=1024.0).contains(&cpus).then(|| (cpus * 1000.0).round() as u32)
 }
 
 fn not_a_size(key: &str, text: &str) -> String {
@@ -149,13 +231,35 @@ mod tests {
     }
 
     #[test]
+    fn a_target_may_run_workers_in_containers() {
+        let settings = read(
+            "[target.box]\ncompute = \"docker\"\nimage = \"a@sha256:1\"\ncpus = 1.5\nnetwork = \"none\"\n[target.plain]\ncompute = \"docker\"",
+        )
+        .unwrap();
+        let container = |name: &str| settings.targets[&name.parse::<Name>().unwrap()].container.clone();
+        let expected = ContainerTarget {
+            image: "a@sha256:1".into(),
+            milli_cpus: Some(1500),
+            network: Network::None,
+            socket: None,
+        };
+        assert_eq!(container("box"), Some(expected));
+        assert_eq!(container("plain"), Some(ContainerTarget::default()));
+        assert_eq!(container("local"), None);
+    }
+
+    #[test]
     fn what_cannot_be_honoured_is_refused() {
         for wrong in [
             "[target.local]\nisolation = \"strict\"",
             "[target.local]\nmax_concurent = 1",
             "[target.local]\nmax_concurrent = 0",
             "[target.local]\nmemory = \"4 GB\"",
-            "[target.local]\ncompute = \"docker\"",
+            "[target.local]\nimage = \"x\"",
+            "[target.local]\ncompute = \"docker\"\ncpus = 0",
+            "[target.local]\ncompute = \"docker\"\nsocket = \"docker.sock\"",
+            "[target.local]\ncompute = \"docker\"\nnetwork = \"some\"",
+            "[target.local]\ncompute = \"kubernetes\"",
             "[target.\"a b\"]",
             "max = 1",
             "[",

@@ -1,10 +1,11 @@
 //! How an engine on this machine is set up, and the world that follows from it.
 
+mod container;
 mod file;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agora_core::blobs::Blobs;
@@ -30,6 +31,7 @@ use crate::dispatch::resolve::staged_folder;
 use crate::error::Error;
 use crate::world::{Entropy, Target, Task, Tasks, Vault, World};
 
+pub use container::{ContainerTarget, Network};
 pub use file::SettingsError;
 
 /// How an engine is set up. Every part has a default.
@@ -42,6 +44,8 @@ pub struct Settings {
     pub environment: Vec<(OsString, OsString)>,
     /// What the caller's own environment has to log in with. Used when a dispatch has nothing else.
     pub logins: BTreeMap<VariableName, SecretValue>,
+    /// Where daemons that run containers usually listen.
+    pub sockets: Vec<PathBuf>,
     /// What all dispatches' places together may take, before a sweep takes snapshots of ended threads away.
     pub store_max_bytes: u64,
 }
@@ -52,11 +56,13 @@ pub struct TargetSettings {
     pub max_concurrent: u32,
     pub memory_bytes: Option<u64>,
     pub processes: Option<u32>,
+    /// Its workers run in containers. `None`: as processes of this machine.
+    pub container: Option<ContainerTarget>,
 }
 
 impl Default for TargetSettings {
     fn default() -> Self {
-        Self { max_concurrent: 2, memory_bytes: None, processes: None }
+        Self { max_concurrent: 2, memory_bytes: None, processes: None, container: None }
     }
 }
 
@@ -69,6 +75,7 @@ impl Settings {
             worker: WorkerProgram { program: program.as_ref().to_owned(), arguments },
             environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
             logins: BTreeMap::new(),
+            sockets: ["/var/run/docker.sock", "/run/podman/podman.sock"].map(PathBuf::from).to_vec(),
             store_max_bytes: 10 << 30,
         }
     }
@@ -88,12 +95,19 @@ impl Settings {
         secrets: Arc<dyn SecretStore>,
         clock: Arc<dyn Clock>,
     ) -> Result<World, Error> {
-        let compute =
-            Arc::new(LocalProcess::new(home.clone(), self.worker.clone(), self.environment.clone()));
+        let local = Arc::new(LocalProcess::new(home.clone(), self.worker.clone(), self.environment.clone()));
         let target = |settings: &TargetSettings| Target {
             memory_bytes: settings.memory_bytes,
             processes: settings.processes,
-            ..Target::new(compute.clone(), settings.max_concurrent)
+            ..Target::new(
+                match &settings.container {
+                    #[cfg(feature = "docker")]
+                    Some(container) => container.compute(home, &self.sockets),
+                    // Without the feature no file can ask for it.
+                    _ => local.clone(),
+                },
+                settings.max_concurrent,
+            )
         };
         let ledger = SqliteLedger::open(home.clone(), Arc::clone(&clock))
             .map_err(|error| Error::Carry(CarryError::Ledger(error)))?;
