@@ -70,6 +70,8 @@ fn turn_into_program(task: &Task, group: &Group, guard: Pid, mouth: &mut PipeWri
     if getppid() != Some(guard) {
         return Obstacle::Guard(rustix::io::Errno::SRCH.raw_os_error());
     }
+    // When memory is short, this goes before the guard and the worker, who then say so.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     if !group.enter() {
         let _ = Hitch::NotGrouped.write(mouth);
     }

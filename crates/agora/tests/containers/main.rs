@@ -4,3 +4,4 @@
 mod docker;
 mod place;
 mod podman;
+mod scenes;

@@ -4,6 +4,7 @@ use std::io;
 
 use agora_core::provider::Unavailable;
 use agora_core::provider::compute::WorkerLife;
+use bollard::errors::Error as ApiError;
 use bollard::models::{ContainerState, ContainerStateStatusEnum};
 
 use crate::dispatch_dir::DispatchDir;
@@ -28,6 +29,18 @@ impl Stage {
                 Self::Over(if killed { WorkerLife::OutOfMemory } else { WorkerLife::Ended })
             }
             _ => Self::Running,
+        }
+    }
+
+    /// Reads the words that Podman has beside Docker's, which the client takes for an error and quotes.
+    pub(super) fn of_podman(error: &ApiError) -> Option<Self> {
+        let ApiError::JsonDataError { message, .. } = error else { return None };
+        let word = message.strip_prefix("unknown variant `")?.split('`').next()?;
+        match word {
+            "configured" | "initialized" => Some(Self::Made),
+            // Its processes are gone, and Podman is about to put it away.
+            "stopped" => Some(Self::Over(WorkerLife::Ended)),
+            _ => None,
         }
     }
 }

@@ -75,11 +75,13 @@ impl Containers {
 
     async fn find(&self, dispatch: &DispatchId) -> Result<Option<Stage>, DaemonError> {
         let api = &self.daemon.connect().await?.api;
-        let found = api.inspect_container(&self.name(dispatch), None::<InspectContainerOptions>).await;
-        match found.map_err(DaemonError::from) {
+        match api.inspect_container(&self.name(dispatch), None::<InspectContainerOptions>).await {
             Ok(found) => Ok(Some(Stage::of(&found.state.unwrap_or_default()))),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error),
+            Err(error) => match (Stage::of_podman(&error), DaemonError::from(error)) {
+                (Some(stage), _) => Ok(Some(stage)),
+                (None, error) if error.is_not_found() => Ok(None),
+                (None, error) => Err(error),
+            },
         }
     }
 
