@@ -1,7 +1,9 @@
 //! Workers in containers, with real daemons and the real worker. Their names say which daemon, so that they run one by one.
 #![expect(clippy::unwrap_used, reason = "a test fails loudly")]
 
+mod command;
 mod docker;
 mod place;
 mod podman;
+mod proxy;
 mod scenes;

@@ -132,31 +132,26 @@ impl Containers {
         }
     }
 
-    /// Returns when the container may be over, or the daemon was away and is back.
-    async fn wait_once(&self, dispatch: &DispatchId) -> Result<(), ComputeError> {
-        let waited = async {
-            let api = self.daemon.connect().await?.api.clone();
-            let mut ends = api.wait_container(&self.name(dispatch), None::<WaitContainerOptions>);
-            match ends.next().await {
-                // An end with another code than 0 comes as an error.
-                None | Some(Ok(_) | Err(bollard::errors::Error::DockerContainerWaitError { .. })) => Ok(()),
-                Some(Err(error)) => Err(DaemonError::from(error)),
-            }
-        };
-        match waited.await {
-            Ok(()) | Err(DaemonError::Refused { .. }) => Ok(()),
-            Err(error) => self.outlast(dispatch, error).await,
+    /// Returns when the container may be over, or the daemon may be gone: the next look tells.
+    async fn until_it_moves(&self, dispatch: &DispatchId) {
+        let Ok(daemon) = self.daemon.connect().await else { return };
+        let mut ends = daemon.api.wait_container(&self.name(dispatch), None::<WaitContainerOptions>);
+        match ends.next().await {
+            // An end with another code than 0 comes as an error.
+            None | Some(Ok(_) | Err(bollard::errors::Error::DockerContainerWaitError { .. })) => {}
+            // So that a daemon that refuses to wait is not asked without end.
+            Some(Err(_)) => tokio::time::sleep(GLANCE).await,
         }
     }
 
     /// Waits for a daemon that went away: the worker may run on without it, and what it says is in files.
-    async fn outlast(&self, dispatch: &DispatchId, error: DaemonError) -> Result<(), ComputeError> {
+    async fn outlast(&self, dispatch: &DispatchId, error: ComputeError) -> Result<(), ComputeError> {
         let back = async {
             while self.find(dispatch).await.is_err() {
                 tokio::time::sleep(GLANCE).await;
             }
         };
-        tokio::time::timeout(AWAY, back).await.map_err(|_| error.unreachable())
+        tokio::time::timeout(AWAY, back).await.map_err(|_| error)
     }
 
     async fn signal(&self, dispatch: &DispatchId, signal: &str) -> Result<(), ComputeError> {
@@ -203,9 +198,11 @@ impl Compute for Containers {
 
     async fn wait(&self, dispatch: &DispatchId) -> Result<WorkerLife, ComputeError> {
         loop {
-            match self.look(dispatch).await? {
-                WorkerLife::Running => self.wait_once(dispatch).await?,
-                life => return Ok(life),
+            match self.look(dispatch).await {
+                Ok(WorkerLife::Running) => self.until_it_moves(dispatch).await,
+                Ok(life) => return Ok(life),
+                Err(error @ ComputeError::Unreachable(_)) => self.outlast(dispatch, error).await?,
+                Err(error) => return Err(error),
             }
         }
     }
