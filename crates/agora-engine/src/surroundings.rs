@@ -12,8 +12,9 @@ use crate::agora::Agora;
 use crate::error::Error;
 use crate::settings::Settings;
 
-/// What workers get of their starter's variables: where programs are, and how to speak. Nothing that says who one is.
-const HARMLESS: [&str; 5] = ["PATH", "USER", "LANG", "TERM", "TZ"];
+/// What workers get of their starter's variables: where programs are, and how to speak. Nothing that says who one is. The home is
+/// where tools are looked for; an agent gets another one.
+const HARMLESS: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "TERM", "TZ"];
 
 /// Where a user's things are, and what the programs around are called.
 #[derive(Clone, Debug)]

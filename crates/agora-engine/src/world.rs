@@ -16,6 +16,7 @@ use agora_core::provider::secret::SecretError;
 use agora_core::provider::shelf::Shelf;
 use agora_core::secret::SecretRef;
 use agora_core::time::Clock;
+use agora_core::wall::Wish;
 use agora_core::wire::bootstrap::Supplied;
 use agora_core::wire::keys::EngineKeys;
 use agora_core::wire::receipt::ReceiptKey;
@@ -53,13 +54,22 @@ pub struct Target {
     /// What a dispatch gets that does not say.
     pub memory_bytes: Option<u64>,
     pub processes: Option<u32>,
+    /// What stands between agents there and everything else.
+    pub wall: Wish,
     /// Who waits for room there, in this process.
     pub(crate) queue: Queue,
 }
 
 impl Target {
     pub fn new(compute: Arc<dyn Compute>, max_concurrent: u32) -> Self {
-        Self { compute, max_concurrent, memory_bytes: None, processes: None, queue: Queue::default() }
+        Self {
+            compute,
+            max_concurrent,
+            memory_bytes: None,
+            processes: None,
+            wall: Wish::default(),
+            queue: Queue::default(),
+        }
     }
 }
 

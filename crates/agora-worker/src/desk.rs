@@ -16,6 +16,7 @@ use crate::fault::Fault;
 use crate::place::Place;
 use crate::progress::{Board, Progress, Step};
 use crate::redact::Redactor;
+use crate::sandbox::wall::Trial;
 use crate::steps::invoke::{millis, shell_code};
 use crate::stopwatch::Stopwatch;
 use crate::teller::Teller;
@@ -33,6 +34,8 @@ pub(crate) struct Desk {
     pub(crate) clock: Arc<dyn Clock>,
     /// Runs since `dispatch.started`.
     pub(crate) since_started: Option<Stopwatch>,
+    /// What walls this machine can build.
+    pub(crate) trial: Trial,
 }
 
 /// The logs of a program, as files.

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use agora_core::time::{Clock, Timestamp};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
@@ -18,6 +19,7 @@ use signal_hook::iterator::exfiltrator::origin::Origin;
 use crate::cancel::Cancel;
 use crate::child::GuardProgram;
 use crate::run::{Outside, run};
+use crate::sandbox::wall::try_namespaces;
 
 /// Runs as a worker: the whole life of `agora-worker` and of `agora worker run`. The arguments are those that make this very
 /// executable run [`guard`](crate::child::guard()).
@@ -60,6 +62,10 @@ impl Heeds {
 }
 
 fn outside(guard: &[&str], heeds: Heeds) -> io::Result<Outside> {
+    // First of all: it takes a process with one thread.
+    let trial = try_namespaces();
+    // It holds the event key and every secret: nobody but root opens its descriptors or reads its memory.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     pass_life_on()?;
     // So that a worker, which may run for hours, keeps no directory busy.
     rustix::process::chdir("/")?;
@@ -73,7 +79,7 @@ fn outside(guard: &[&str], heeds: Heeds) -> io::Result<Outside> {
         arguments: guard.iter().map(OsString::from).collect(),
     };
     let environment = std::env::vars_os().collect();
-    Ok(Outside { environment, guard, clock: Arc::new(SystemClock), cancel })
+    Ok(Outside { environment, guard, clock: Arc::new(SystemClock), cancel, trial })
 }
 
 /// Lets guards inherit the standard error that this worker was given, beside the pipe that is theirs.

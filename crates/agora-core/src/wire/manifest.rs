@@ -19,6 +19,7 @@ use crate::name::{Name, Namespace};
 use crate::question::Question;
 use crate::text::serde_as_text;
 use crate::time::Timestamp;
+use crate::wall::Wish;
 
 /// The version of the manifest's form. A worker refuses what it does not know rather than guess.
 const SCHEMA: u32 = 1;
@@ -204,6 +205,9 @@ pub struct DispatchManifest {
     /// The dispatch's own secrets: which variable gets which of the bootstrap's.
     #[serde(default)]
     pub secrets: BTreeMap<VariableName, String>,
+    /// What shall stand between the agent and everything else.
+    #[serde(default)]
+    pub wall: Wish,
 }
 
 /// What a dispatch must say; the rest has a default.
@@ -249,6 +253,7 @@ impl DispatchManifest {
             prior: Prior::default(),
             limits,
             secrets: BTreeMap::new(),
+            wall: Wish::default(),
         }
     }
 

@@ -7,6 +7,7 @@ use crate::hash::ContentHash;
 use crate::id::DispatchId;
 use crate::question::Question;
 use crate::time::Timestamp;
+use crate::wall::Built;
 
 /// What an agent used. Of one dispatch, or of a whole thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -213,8 +214,9 @@ pub struct Report {
     pub session: Option<SessionMark>,
     pub workspace_saved: bool,
     pub resumed_with: Option<ResumedWith>,
-    /// What stood between the agent and everything else: `none`, until there is a wall.
-    pub isolation: String,
+    /// What stood between the agent and everything else.
+    #[serde(default = "Built::none")]
+    pub wall: Built,
     pub versions: Versions,
     /// Everything else in the `out` directory.
     pub artifacts: Vec<Artifact>,
@@ -242,7 +244,7 @@ impl Report {
             session: None,
             workspace_saved: false,
             resumed_with: None,
-            isolation: "none".to_owned(),
+            wall: Built::none(),
             versions: Versions::default(),
             artifacts: Vec::new(),
             kept_question: None,

@@ -39,7 +39,8 @@ impl Engine {
     ) -> Result<(), CarryError> {
         *tries = Tries::Used;
         let job = &dispatch.job;
-        let manifest = self.manifest(view, job).await?;
+        let mut manifest = self.manifest(view, job).await?;
+        manifest.wall.clone_from(&target.wall);
         let at =
             self.world.shelf.stage(&manifest, &target.compute.sight()).await.map_err(CarryError::Shelf)?;
         let secrets = match self.secrets(job).await {

@@ -7,6 +7,7 @@ use agora_core::provider::ledger::{DispatchView, StateWord, ThreadView};
 use agora_core::question::Question;
 use agora_core::reason::Failure;
 use agora_core::state::DispatchState;
+use agora_core::wall::Built;
 use agora_core::wire::report::{
     LeftOut, Output, OutputFile, PatchReport, Report, ResumedWith, Usage, VerifyReport, Versions,
 };
@@ -48,7 +49,8 @@ pub struct DispatchResult {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outputs_left_out: Vec<LeftOut>,
     pub usage: Option<Usage>,
-    pub isolation: Isolation,
+    /// What stood between the agent and everything else.
+    pub isolation: Built,
     /// Which set of credentials the agent had, never the value.
     pub auth: Option<String>,
     pub subagent: Name,
@@ -103,13 +105,6 @@ pub struct Patch {
     pub left_out: Vec<LeftOut>,
 }
 
-/// What stood between the agent and everything else.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Isolation {
-    pub level: String,
-}
-
 /// What was read for a result.
 #[derive(Debug)]
 pub(crate) struct Read {
@@ -157,7 +152,7 @@ impl From<Read> for DispatchResult {
             outputs: report.outputs,
             outputs_left_out: report.outputs_left_out,
             usage: report.usage,
-            isolation: Isolation { level: report.isolation },
+            isolation: report.wall,
             auth: report.auth,
             accepted_at: view.accepted_at,
             started_at: view.started_at,

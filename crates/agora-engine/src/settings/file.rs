@@ -5,9 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use agora_core::Name;
+use agora_core::wall::{Grant, Isolation, Network, Tools, Wish};
 use serde::Deserialize;
 
-use super::{ContainerTarget, Network, Settings, TargetSettings};
+use super::container::{self, Compute, Written};
+use super::{Settings, TargetSettings};
 
 /// What the file may say. A key that is misspelt is refused by its name.
 #[derive(Debug, Default, Deserialize)]
@@ -28,30 +30,31 @@ struct Target {
     image: Option<String>,
     socket: Option<PathBuf>,
     cpus: Option<f64>,
-    network: Option<Reach>,
+    network: Option<WrittenNetwork>,
+    tools: Option<WrittenTools>,
+    grant: Option<Vec<Grant>>,
+}
+
+/// `open`, `none`, or a list of hosts: that comes later, and is understood so that it can be said.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "`network` is \"open\" or \"none\"")]
+enum WrittenNetwork {
+    Word(Network),
+    Hosts(Vec<String>),
+}
+
+/// `auto`, `none`, or a list of paths.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "`tools` is \"auto\", \"none\" or a list of paths")]
+enum WrittenTools {
+    Word(ToolsWord),
+    Paths(Vec<String>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Compute {
-    Process,
-    Docker,
-    /// The same, by Podman's socket.
-    Podman,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Reach {
-    Open,
-    None,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Isolation {
+enum ToolsWord {
     Auto,
-    Strict,
     None,
 }
 
@@ -108,9 +111,14 @@ fn merge(
     known: TargetSettings,
     sockets: &[PathBuf],
 ) -> Result<TargetSettings, String> {
-    let container = container(name, &target, known.container.clone(), sockets)?;
-    if target.isolation == Some(Isolation::Strict) {
-        return Err(format!("`target.{name}.isolation` is `strict`, and this agora has no sandbox yet"));
+    let written =
+        Written { compute: target.compute, image: target.image, socket: target.socket, cpus: target.cpus };
+    let container = container::merge(name, written, known.container, sockets)?;
+    let wall = wall(name, target.isolation, target.network, target.tools, target.grant, known.wall)?;
+    if container.is_some() && (!wall.grants.is_empty() || wall.tools != Tools::default()) {
+        return Err(format!(
+            "`target.{name}` runs containers, which have what is in their image: neither `grant` nor `tools`"
+        ));
     }
     let memory = target
         .memory
@@ -120,6 +128,7 @@ fn merge(
         return Err(format!("`target.{name}.max_concurrent` is 0: nothing would ever start"));
     }
     Ok(TargetSettings {
+        wall,
         max_concurrent: target.max_concurrent.unwrap_or(known.max_concurrent),
         memory_bytes: memory.transpose()?.or(known.memory_bytes),
         processes: target.pids.or(known.processes),
@@ -127,64 +136,46 @@ fn merge(
     })
 }
 
-/// Reads what a target says of containers. For one whose workers are processes these keys mean nothing, and are refused.
-fn container(
+fn wall(
     name: &str,
-    target: &Target,
-    known: Option<ContainerTarget>,
-    sockets: &[PathBuf],
-) -> Result<Option<ContainerTarget>, String> {
-    let known = match target.compute {
-        Some(Compute::Process) => None,
-        Some(Compute::Docker) => Some(known.unwrap_or_default()),
-        Some(Compute::Podman) => {
-            let podman = sockets.iter().find(|socket| socket.ends_with("podman.sock") && socket.exists());
-            Some(ContainerTarget { socket: podman.cloned(), ..known.unwrap_or_default() })
+    isolation: Option<Isolation>,
+    network: Option<WrittenNetwork>,
+    tools: Option<WrittenTools>,
+    grant: Option<Vec<Grant>>,
+    known: Wish,
+) -> Result<Wish, String> {
+    let network = match network {
+        None => known.network,
+        Some(WrittenNetwork::Word(network)) => network,
+        Some(WrittenNetwork::Hosts(_)) => {
+            return Err(format!(
+                "`target.{name}.network` is a list of hosts, which comes later; now it is `open` or `none`"
+            ));
         }
-        None => known,
     };
-    let Some(known) = known else {
-        let said = [
-            ("image", target.image.is_some()),
-            ("socket", target.socket.is_some()),
-            ("cpus", target.cpus.is_some()),
-            ("network", target.network.is_some()),
-        ];
-        return match said.iter().find(|(_, said)| *said) {
-            Some((key, _)) => Err(format!("`target.{name}.{key}` is for `compute = \"docker\"`")),
-            None => Ok(None),
-        };
-    };
-    if !cfg!(feature = "docker") {
-        return Err(format!("`target.{name}.compute` is Docker, and this agora was built without it"));
-    }
-    if target.image.as_ref().is_some_and(|image| image.trim().is_empty()) {
-        return Err(format!("`target.{name}.image` is empty"));
-    }
-    if target.socket.as_ref().is_some_and(|socket| !socket.is_absolute()) {
-        return Err(format!("`target.{name}.socket` is not an absolute path"));
-    }
-    let cpus = target.cpus.map(|cpus| {
-        milli(cpus).ok_or_else(|| {
-            format!("`target.{name}.cpus` is `{cpus}`, not a number of processors such as `2` or `0.5`")
-        })
-    });
-    Ok(Some(ContainerTarget {
-        socket: target.socket.clone().or(known.socket),
-        image: target.image.clone().unwrap_or(known.image),
-        network: match target.network {
-            Some(Reach::Open) => Network::Open,
-            Some(Reach::None) => Network::None,
-            None => known.network,
+    let tools = match tools {
+        None => known.tools,
+        Some(WrittenTools::Word(ToolsWord::Auto)) => Tools::Auto,
+        Some(WrittenTools::Word(ToolsWord::None)) => Tools::None,
+        Some(WrittenTools::Paths(paths)) => match paths.iter().find(|path| !is_plain(path)) {
+            Some(path) => {
+                return Err(format!(
+                    "`target.{name}.tools` has `{path}`, not a path such as `~/.sdkman` or `/data/bin`"
+                ));
+            }
+            None => Tools::Paths(paths),
         },
-        milli_cpus: cpus.transpose()?.or(known.milli_cpus),
-    }))
+    };
+    Ok(Wish {
+        isolation: isolation.unwrap_or(known.isolation),
+        network,
+        tools,
+        grants: grant.unwrap_or(known.grants),
+    })
 }
 
-/// Counts processors in thousandths.
-fn milli(cpus: f64) -> Option<u32> {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is from 0.01 to 1024")]
-    (0.01..=1024.0).contains(&cpus).then(|| (cpus * 1000.0).round() as u32)
+fn is_plain(path: &str) -> bool {
+    (path.starts_with('/') || path.starts_with("~/")) && !path.split('/').any(|part| part == "..")
 }
 
 fn not_a_size(key: &str, text: &str) -> String {
@@ -208,6 +199,7 @@ fn bytes(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ContainerTarget;
     use super::*;
 
     fn read(text: &str) -> Result<Settings, String> {
@@ -237,12 +229,7 @@ mod tests {
         )
         .unwrap();
         let container = |name: &str| settings.targets[&name.parse::<Name>().unwrap()].container.clone();
-        let expected = ContainerTarget {
-            image: "a@sha256:1".into(),
-            milli_cpus: Some(1500),
-            network: Network::None,
-            socket: None,
-        };
+        let expected = ContainerTarget { image: "a@sha256:1".into(), milli_cpus: Some(1500), socket: None };
         assert_eq!(container("box"), Some(expected));
         assert_eq!(container("plain"), Some(ContainerTarget::default()));
         assert_eq!(container("local"), None);
@@ -251,7 +238,12 @@ mod tests {
     #[test]
     fn what_cannot_be_honoured_is_refused() {
         for wrong in [
-            "[target.local]\nisolation = \"strict\"",
+            "[target.local]\nisolation = \"some\"",
+            "[target.local]\nnetwork = \"closed\"",
+            "[target.local]\nnetwork = [\"api.anthropic.com\"]",
+            "[target.local]\ngrant = [\"~/.ssh:ro\"]",
+            "[target.local]\ngrant = [\"~/.m2\"]",
+            "[target.local]\ntools = [\"bin\"]",
             "[target.local]\nmax_concurent = 1",
             "[target.local]\nmax_concurrent = 0",
             "[target.local]\nmemory = \"4 GB\"",
@@ -259,6 +251,7 @@ mod tests {
             "[target.local]\ncompute = \"docker\"\ncpus = 0",
             "[target.local]\ncompute = \"docker\"\nsocket = \"docker.sock\"",
             "[target.local]\ncompute = \"docker\"\nnetwork = \"some\"",
+            "[target.local]\ncompute = \"docker\"\ngrant = [\"~/.m2:ro\"]",
             "[target.local]\ncompute = \"kubernetes\"",
             "[target.\"a b\"]",
             "max = 1",
@@ -266,6 +259,21 @@ mod tests {
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_wall_is_what_the_file_asks_for() {
+        let settings = read(
+            "[target.local]\nisolation = \"strict\"\nnetwork = \"none\"\ntools = \"none\"\ngrant = [\"~/.m2:ro\"]\n",
+        )
+        .unwrap();
+        let wall = &settings.targets[&"local".parse::<Name>().unwrap()].wall;
+        assert_eq!((wall.isolation, wall.network), (Isolation::Strict, Network::None));
+        assert_eq!((&wall.tools, wall.grants.len()), (&Tools::None, 1));
+        let why = read("[target.local]\nnetwork = [\"api.anthropic.com\"]").unwrap_err();
+        assert!(why.contains("comes later"), "{why}");
+        let why = read("[target.local]\ngrant = [\"~/.ssh:ro\"]").unwrap_err();
+        assert!(why.contains("never visible"), "{why}");
     }
 
     #[test]

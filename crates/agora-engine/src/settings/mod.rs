@@ -14,6 +14,7 @@ use agora_core::job::Job;
 use agora_core::provider::secret::{SecretError, SecretStore};
 use agora_core::secret::{SecretRef, SecretValue};
 use agora_core::time::Clock;
+use agora_core::wall::{Isolation, Wish};
 use agora_core::wire::bootstrap::Supplied;
 use agora_core::wire::keys::EngineKeys;
 use agora_core::{Name, ThreadId};
@@ -31,7 +32,7 @@ use crate::dispatch::resolve::staged_folder;
 use crate::error::Error;
 use crate::world::{Entropy, Target, Task, Tasks, Vault, World};
 
-pub use container::{ContainerTarget, Network};
+pub use container::ContainerTarget;
 pub use file::SettingsError;
 
 /// How an engine is set up. Every part has a default.
@@ -58,11 +59,31 @@ pub struct TargetSettings {
     pub processes: Option<u32>,
     /// Its workers run in containers. `None`: as processes of this machine.
     pub container: Option<ContainerTarget>,
+    /// What stands between agents there and everything else.
+    pub wall: Wish,
 }
 
 impl Default for TargetSettings {
     fn default() -> Self {
-        Self { max_concurrent: 2, memory_bytes: None, processes: None, container: None }
+        Self {
+            max_concurrent: 2,
+            memory_bytes: None,
+            processes: None,
+            container: None,
+            wall: Wish::default(),
+        }
+    }
+}
+
+impl TargetSettings {
+    /// Returns what a worker is to build. In a container namespaces are there before it, and the strongest that it can build itself
+    /// is all that can be asked of it.
+    fn wall(&self) -> Wish {
+        let mut wall = self.wall.clone();
+        if self.container.is_some() && wall.isolation == Isolation::Strict {
+            wall.isolation = Isolation::Auto;
+        }
+        wall
     }
 }
 
@@ -99,10 +120,11 @@ impl Settings {
         let target = |settings: &TargetSettings| Target {
             memory_bytes: settings.memory_bytes,
             processes: settings.processes,
+            wall: settings.wall(),
             ..Target::new(
                 match &settings.container {
                     #[cfg(feature = "docker")]
-                    Some(container) => container.compute(home, &self.sockets),
+                    Some(container) => container.compute(home, &self.sockets, settings.wall.network),
                     // Without the feature no file can ask for it.
                     _ => local.clone(),
                 },

@@ -6,5 +6,5 @@ mod process;
 mod turn;
 
 #[cfg(feature = "docker")]
-pub use docker::{ContainerSettings, Containers, Daemon, DaemonError, Network, image};
+pub use docker::{ContainerSettings, Containers, Daemon, DaemonError, image};
 pub use process::{LocalProcess, WorkerProgram, boot_id};

@@ -17,6 +17,8 @@ use crate::child::{Input, SoftSignal, Why};
 use crate::fault::{Fault, workspace};
 use crate::progress::Progress;
 
+/// Its home, in the agent's.
+const HOME: &str = ".codex";
 /// How often it may say that it waits for the network: some seconds each.
 const PATIENCE: u32 = 3;
 /// What it refuses on standard input, in characters.
@@ -24,9 +26,10 @@ const LONGEST_PROMPT: usize = 1_048_576;
 
 pub(super) fn plan(job: &Job<'_>) -> Result<Invocation, Fault> {
     check_size("the prompt", job.prompt.chars().count(), LONGEST_PROMPT)?;
-    let home = job.place.home().join(".codex");
+    let home = job.place.home().join(HOME);
     fs::create_dir_all(&home).map_err(workspace("making codex's home"))?;
     fs::write(home.join("config.toml"), config(job)).map_err(workspace("writing codex's settings"))?;
+    job.place.give(&home).map_err(workspace("giving codex its home"))?;
     let mut arguments: Vec<OsString> = vec!["exec".into()];
     let session = job.session.filter(|session| is_harmless(&session.id));
     if session.is_some() {
@@ -45,7 +48,7 @@ pub(super) fn plan(job: &Job<'_>) -> Result<Invocation, Fault> {
     Ok(Invocation {
         program: native(job).unwrap_or_else(|| PathBuf::from("codex")),
         arguments,
-        environment: vec![("CODEX_HOME", home.into())],
+        environment: vec![("CODEX_HOME", job.place.inside().home.join(HOME).into())],
         stdin: Input::Bytes(words(job, session.is_some())),
         // It cleans up after itself only when it is interrupted.
         soft: SoftSignal::Interrupt,

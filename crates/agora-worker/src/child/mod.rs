@@ -11,6 +11,9 @@
 //!    └◀── output ────────┴──────────────────────────────── program
 //! ```
 //!
+//! Behind a wall of namespaces there is one more: the first process of the PID namespace, between guard and program. When it ends,
+//! the kernel ends everything in there.
+//!
 //! The guard outlives the program and dies with the worker, so neither the program's end nor the worker's leaves
 //! anything running. When the guard is killed, the worker, which is a subreaper too, sweeps in its place.
 
@@ -33,6 +36,8 @@ mod guard;
 mod hear;
 #[cfg(target_os = "linux")]
 mod hold;
+#[cfg(target_os = "linux")]
+mod init;
 #[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]

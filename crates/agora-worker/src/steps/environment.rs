@@ -100,9 +100,10 @@ pub(crate) fn merge(secured: Secured, desk: &mut Desk) -> Equipped {
             variables.insert(name.as_str().into(), value);
         }
     }
-    variables.insert("HOME".into(), desk.place.home().into());
+    let inside = desk.place.inside();
+    variables.insert("HOME".into(), inside.home.into());
     // Its own: what runtimes leave in `/tmp` would be left for ever.
-    variables.insert("TMPDIR".into(), desk.place.tmp().into());
+    variables.insert("TMPDIR".into(), inside.tmp.into());
     let mut environment = Environment(variables);
     if let Some(vendor) = runtime.vendor() {
         keep_one_login(&mut environment, &own, vendor, desk);

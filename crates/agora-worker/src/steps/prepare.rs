@@ -66,6 +66,8 @@ pub(crate) fn prepare(set_up: SetUp, desk: &mut Desk) -> Result<Ready, Fault> {
     }
     needs_input::clear(&desk.place.work()).map_err(workspace("making agora's directory in the workspace"))?;
     write_inputs(&task, desk).map_err(workspace("writing the input"))?;
+    let given = if prior.workspace.is_some() { desk.place.work() } else { desk.place.in_agora("") };
+    desk.place.give(&given).map_err(workspace("giving the workspace to the agent"))?;
     let baselines = baselines(prior.baseline.as_ref(), &laid, &task.seal, desk)?;
     let session = match &prior.session {
         Some(session) => restore_session(session, &runtime, &task.seal, desk)?,
@@ -97,7 +99,7 @@ fn words(task: &Task, desk: &Desk) -> Result<Words, Fault> {
     Ok(Words {
         prompt: data.prompt(template).map_err(Fault::Prompt)?,
         follow_up: data.follow_up(template).map_err(Fault::Prompt)?,
-        teaching: if task.teaches() { teach::lines(task.subagent.ask, &desk.place.work()) } else { None },
+        teaching: if task.teaches() { teach::lines(task.subagent.ask, &desk.place.inside()) } else { None },
     })
 }
 
@@ -219,6 +221,7 @@ fn restore_session(
     with_sealed("the thread's session", &session.files, seal, Content::Session, |opening| {
         snapshot::unpack(opening, snapshot::SESSION, &dir).map_err(Fault::Snapshot)
     })?;
+    desk.place.give(&desk.place.home()).map_err(workspace("giving the session to the agent"))?;
     Ok(Some(session.mark.clone()))
 }
 

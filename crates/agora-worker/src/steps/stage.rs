@@ -9,6 +9,7 @@ use agora_core::wire::bootstrap::Supplied;
 use agora_core::wire::line::Said;
 
 use super::fetch::{Fetched, FetchedCapability, Task};
+use super::wall;
 use crate::adapter::Runtime;
 use crate::desk::Desk;
 use crate::fault::{Fault, workspace};
@@ -30,6 +31,7 @@ pub(crate) fn stage(fetched: Fetched, desk: &mut Desk) -> Result<Staged, Fault> 
     for dir in desk.place.directories() {
         fs::create_dir_all(&dir).map_err(workspace("making the dispatch's directories"))?;
     }
+    wall::raise(&fetched.task.manifest.wall, desk)?;
     let Fetched { task, runtime, capabilities, env, supplied } = fetched;
     let helper = helper(&task, &runtime)?;
     let (layers, contents) = layers(helper.as_ref(), &capabilities);
@@ -39,6 +41,9 @@ pub(crate) fn stage(fetched: Fetched, desk: &mut Desk) -> Result<Staged, Fault> 
         desk.say(Said::OverlayDropped { path: dropped.path.clone(), winner, loser })?;
     }
     let laid = lay(&desk.place.work(), &plan, &contents).map_err(Fault::Overlay)?;
+    for dir in [desk.place.work(), desk.place.home(), desk.place.tmp()] {
+        desk.place.give(&dir).map_err(workspace("giving the workspace to the agent"))?;
+    }
     Ok(Staged { task, runtime, env, supplied, laid })
 }
 

@@ -111,7 +111,8 @@ fn an_engine_that_is_killed_is_replaced(socket: &Path) {
     child.kill().unwrap();
     child.wait().unwrap();
     let shown = cli.run(&["show", &id, "--json"]).json();
-    assert_eq!(shown["state"], "running", "the worker outlives its engine: {shown}");
+    let live = ["starting", "running"].contains(&shown["state"].as_str().unwrap());
+    assert!(live, "the worker outlives its engine: {shown}");
     std::fs::write(cli.agora_home().join("dispatches/d_mine/work/go"), "").unwrap();
     cli.run(&["dispatch", "watch", &id, "--json"]).success();
     let shown = cli.run(&["show", &id, "--json"]).json();

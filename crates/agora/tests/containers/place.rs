@@ -6,10 +6,11 @@ use std::path::PathBuf;
 
 use agora_core::provider::compute::{Compute, WorkerLife};
 use agora_core::provider::shelf::Shelf;
+use agora_core::wall::Network;
 use agora_core::{ContentHash, DispatchId};
 use agora_providers::Home;
 use agora_providers::compute::image::{self, Recipe};
-use agora_providers::compute::{ContainerSettings, Containers, Daemon, Network};
+use agora_providers::compute::{ContainerSettings, Containers, Daemon};
 use agora_providers::shelf::LocalShelf;
 use agora_testkit::part;
 use agora_testkit::worker::Dispatch;

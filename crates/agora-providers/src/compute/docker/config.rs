@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use agora_core::wall::Network;
+
 /// Where containers run, and what each may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerSettings {
@@ -12,14 +14,4 @@ pub struct ContainerSettings {
     pub network: Network,
     /// Thousandths of a processor.
     pub milli_cpus: Option<u32>,
-}
-
-/// What a container's network reaches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Network {
-    /// Whatever the daemon lets containers reach.
-    #[default]
-    Open,
-    /// Nothing but the container itself.
-    None,
 }

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use agora_core::provider::compute::Launch;
-use agora_core::wall::AGENT_ID;
+use agora_core::wall::{AGENT_ID, Network, PROCESSES};
 use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType};
 
 use super::client::{Connected, Kind};
-use super::config::{ContainerSettings, Network};
+use super::config::ContainerSettings;
 use crate::dispatch_dir::DispatchDir;
 
 /// Where the worker finds its place.
@@ -32,8 +32,6 @@ const SCRATCH: [(&str, &str); 4] = [
 const WORKER_BYTES: u64 = 64 << 20;
 /// The same for processes: the worker, its threads and a guard.
 const WORKER_PROCESSES: u32 = 16;
-/// What an agent gets that has no limit: more than any build needs, and less than ends a machine.
-const PROCESSES: i64 = 4096;
 
 /// Whom a worker is in its container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +114,7 @@ fn host_config(
     daemon: &Connected,
 ) -> HostConfig {
     let memory = launch.limits.memory_bytes.map(|bytes| signed(bytes.saturating_add(WORKER_BYTES)));
-    let processes = launch.limits.processes.map(|count| i64::from(count.saturating_add(WORKER_PROCESSES)));
+    let processes = launch.limits.processes.unwrap_or(PROCESSES).saturating_add(WORKER_PROCESSES);
     let mount = |from: std::path::PathBuf, to: &str, read_only: bool| Mount {
         typ: Some(MountType::BIND),
         source: Some(from.to_string_lossy().into_owned()),
@@ -138,7 +136,7 @@ fn host_config(
         memory,
         // The same: no swap beside it.
         memory_swap: memory,
-        pids_limit: Some(processes.unwrap_or(PROCESSES)),
+        pids_limit: Some(processes.into()),
         nano_cpus: settings.milli_cpus.map(|cpus| i64::from(cpus) * 1_000_000),
         network_mode: (settings.network == Network::None).then(|| "none".to_owned()),
         ipc_mode: Some("private".to_owned()),

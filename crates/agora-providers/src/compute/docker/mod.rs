@@ -35,7 +35,7 @@ use container::{DISPATCH_LABEL, HOME_LABEL, ROOT, User};
 use life::Stage;
 
 pub use client::{Daemon, DaemonError};
-pub use config::{ContainerSettings, Network};
+pub use config::ContainerSettings;
 
 /// How long a daemon may be away in the middle of a run: it is being restarted. After that whoever waits is told.
 const AWAY: Duration = Duration::from_secs(30);
