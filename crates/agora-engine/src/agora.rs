@@ -14,6 +14,7 @@ use agora_core::provider::secret::{SecretChange, SecretStore};
 use agora_core::reference::BundleRef;
 use agora_core::secret::{SecretName, ShortSecrets};
 use agora_core::time::Clock;
+use agora_core::wall::{Isolation, Wish};
 use agora_core::{Name, Namespace};
 use agora_providers::blob::LocalBlobs;
 use agora_providers::registry::LocalRegistry;
@@ -188,6 +189,19 @@ impl Agora {
     /// Returns the names of the secrets in the local store.
     pub async fn secret_names(&self) -> Result<Vec<SecretName>, Error> {
         self.secrets.names().await.map_err(Error::Secret)
+    }
+
+    /// Returns the wall that agents of a target stand behind, if there is such a target.
+    pub fn wall(&self, target: &Name) -> Option<&Wish> {
+        self.settings.as_ref()?.targets.get(target).map(|target| &target.wall)
+    }
+
+    /// Tells whether there is a target whose agents stand behind no wall.
+    pub fn has_open_targets(&self) -> bool {
+        let open = |wall: &Wish| wall.isolation == Isolation::None;
+        self.settings
+            .as_ref()
+            .is_some_and(|settings| settings.targets.values().any(|target| open(&target.wall)))
     }
 
     pub(crate) fn settings(&self) -> Option<&Settings> {

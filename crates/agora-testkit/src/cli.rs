@@ -93,6 +93,8 @@ impl Cli {
     pub fn steady(&self, text: &str) -> String {
         let root = self.root.path().to_str().unwrap();
         let text = text.replace(root, "[ROOT]");
+        let walls = ["namespaces", "landlock"].map(|level| format!("isolation: {level}"));
+        let text = walls.iter().fold(text, |text, wall| text.replace(wall, "isolation: [WALL]"));
         steady_words(&text)
     }
 }
@@ -116,6 +118,10 @@ pub fn steady_json(value: &Value) -> Value {
             let steady = |(key, value): (&String, &Value)| match (key.as_str(), value) {
                 ("durationMs", Value::Number(_)) => (key.clone(), "[SPAN]".into()),
                 ("hmac", _) => (key.clone(), "[HMAC]".into()),
+                // What can be built, and what is visible, is this machine's.
+                ("isolation", Value::Object(wall)) if wall["level"] != "none" => {
+                    (key.clone(), "[WALL]".into())
+                }
                 _ => (key.clone(), steady_json(value)),
             };
             Value::Object(fields.iter().map(steady).collect())

@@ -19,7 +19,7 @@ use signal_hook::iterator::exfiltrator::origin::Origin;
 use crate::cancel::Cancel;
 use crate::child::GuardProgram;
 use crate::run::{Outside, run};
-use crate::sandbox::wall::try_namespaces;
+use crate::sandbox::wall::{Trial, try_namespaces};
 
 /// Runs as a worker: the whole life of `agora-worker` and of `agora worker run`. The arguments are those that make this very
 /// executable run [`guard`](crate::child::guard()).
@@ -63,7 +63,10 @@ impl Heeds {
 
 fn outside(guard: &[&str], heeds: Heeds) -> io::Result<Outside> {
     // First of all: it takes a process with one thread.
-    let trial = try_namespaces();
+    let trial = match heeds {
+        Heeds::Anybody => try_namespaces(),
+        Heeds::WhoIsOutside => Trial::in_a_container(),
+    };
     // It holds the event key and every secret: nobody but root opens its descriptors or reads its memory.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     pass_life_on()?;

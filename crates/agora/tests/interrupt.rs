@@ -30,7 +30,6 @@ fn once_cancels_and_tells_what_is_left() {
     let ran = interrupted(&cli, &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(130), ""));
     insta::assert_snapshot!(cli.steady(&ran.stderr), @r#"
-    warning: no sandbox yet: the agent may do whatever you may (`isolation: none`)
     cancelling; Ctrl-C again leaves at once, and the next command takes it in
     cancelled in [SPAN], 1 file changed (+1 -0)
     d_[ID]

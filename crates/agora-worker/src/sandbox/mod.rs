@@ -3,6 +3,7 @@
 //! [`probe`] finds out what this machine offers; `wall` is built of it. The only unsafe code of the project is in `syscall`, which wraps
 //! the few calls that no crate of ours offers.
 
+pub mod preview;
 pub mod probe;
 #[cfg(target_os = "linux")]
 pub(crate) mod syscall;

@@ -128,7 +128,7 @@ fn host_config(
             mount(dir.out(), "out", false),
             mount(dir.work(), "work", false),
         ]),
-        tmpfs: Some(SCRATCH.map(|(path, options)| (path.to_owned(), options.to_owned())).into()),
+        tmpfs: Some(SCRATCH.map(|(path, options)| (path.to_owned(), scratch(options, daemon.kind))).into()),
         readonly_rootfs: Some(true),
         cap_drop: Some(vec!["ALL".to_owned()]),
         security_opt: Some(vec!["no-new-privileges".to_owned()]),
@@ -145,6 +145,14 @@ fn host_config(
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: Some(HashMap::new()) }),
         init: Some(false),
         ..HostConfig::default()
+    }
+}
+
+/// Podman would lay what the image has there over it, with whom that belongs to.
+fn scratch(options: &str, kind: Kind) -> String {
+    match kind {
+        Kind::Docker => options.to_owned(),
+        Kind::Podman => format!("{options},notmpcopyup"),
     }
 }
 

@@ -33,7 +33,7 @@ impl Continue {
         let thread = find(&agora, &self.id).await?;
         let attendance = if self.detach { Attendance::Detached } else { Attendance::Watched };
         let next = thread.go_on(self.message, attendance).await?;
-        warn(context, &next);
+        warn(context, &agora, &next).await?;
         if self.detach {
             start_carrier(context, std::slice::from_ref(next.id()))?;
             return accepted(context, &next).await;

@@ -2,6 +2,7 @@
 
 use agora_core::bundle::{Budget, VariableName};
 use agora_core::secret::ShortSecrets;
+use agora_core::wall::Isolation;
 use agora_engine::{Agora, Dispatch, DispatchResult, LoginSource, SecretSource, Thread, UsedLogin};
 use clap::Args;
 use serde_json::{Value, json};
@@ -92,12 +93,12 @@ impl Run {
         let agora = open(context).await?;
         if detach {
             let thread = agora.accept(dispatch.unwatched()).await?;
-            warn(context, &thread);
+            warn(context, &agora, &thread).await?;
             start_carrier(context, std::slice::from_ref(thread.id()))?;
             return accepted(context, &thread).await;
         }
         let thread = agora.dispatch(dispatch).await?;
-        warn(context, &thread);
+        warn(context, &agora, &thread).await?;
         follow(context, &agora, &thread, pause_ok).await
     }
 
@@ -171,14 +172,20 @@ pub(in crate::cli) fn read_secret(
     Ok((variable, value))
 }
 
-/// Says with what an agent logs in that nobody named, and what stands between it and this machine: nothing yet.
-pub(super) fn warn(context: &Context, thread: &Thread) {
+/// Says with what an agent logs in that nobody named, and when nothing stands between it and this machine.
+pub(super) async fn warn(context: &Context, agora: &Agora, thread: &Thread) -> Result<(), Failure> {
     if let Some(UsedLogin { source: LoginSource::Around, login }) = thread.login() {
         context
             .ui
             .note(format_args!("it logs in with `{}` of this environment", login.variables.join("` and `")));
     }
-    context.ui.warn("no sandbox yet: the agent may do whatever you may (`isolation: none`)");
+    if agora.has_open_targets() {
+        let target = thread.describe().await?.target;
+        if agora.wall(&target).is_some_and(|wall| wall.isolation == Isolation::None) {
+            context.ui.warn("there is no wall: the agent may do whatever you may (`isolation = \"none\"`)");
+        }
+    }
+    Ok(())
 }
 
 /// Says which dispatch was accepted, when nobody waits for it.

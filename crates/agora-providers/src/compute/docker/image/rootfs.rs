@@ -71,7 +71,9 @@ impl RootFs {
     pub(super) fn new(user: u32) -> Self {
         let mut files = Self(BTreeMap::new());
         for dir in DIRECTORIES {
-            let mode = if dir.ends_with("tmp") { 0o1777 } else { 0o755 };
+            // A mount in memory gets the mode of what it is over.
+            let open = dir.ends_with("tmp") || ["agora/aids", "agora/home"].contains(&dir);
+            let mode = if open { 0o1777 } else { 0o755 };
             files.make_dirs(Path::new(dir));
             files.0.insert(dir.to_owned(), Entry::Directory { mode });
         }
