@@ -237,6 +237,9 @@ pub struct Built {
     /// Why it is not the strongest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
+    /// All of it stood in a container, which is the outer wall.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub container: bool,
 }
 
 impl Built {
@@ -251,6 +254,7 @@ impl Built {
             visible: Vec::new(),
             leaves_open: vec!["everything that whoever runs the worker may do".to_owned()],
             because: None,
+            container: false,
         }
     }
 }

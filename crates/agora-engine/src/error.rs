@@ -11,6 +11,7 @@ use agora_core::catalogue::{RegisterError, ResolveError};
 use agora_core::credential::Hit;
 use agora_core::login::Vendor;
 use agora_core::provider::blob::StoreError;
+use agora_core::provider::compute::ComputeError;
 use agora_core::provider::ledger::LedgerError;
 use agora_core::provider::registry::RegistryError;
 use agora_core::provider::secret::SecretError;
@@ -22,6 +23,8 @@ use agora_core::template::RenderError;
 use crate::carry::CarryError;
 use crate::carry::accept::AcceptError;
 use crate::definition::DefinitionError;
+#[cfg(feature = "docker")]
+use crate::image::BuildError;
 use crate::secret::SecretSourceError;
 use crate::settings::SettingsError;
 use crate::tree::TreeFault;
@@ -135,6 +138,9 @@ pub enum Error {
     NoLogin { vendor: &'static Vendor },
     #[error("{} is not what `{}` logs in with", listed(given), vendor.name)]
     NotALogin { vendor: &'static Vendor, given: Vec<String> },
+    #[cfg(feature = "docker")]
+    #[error(transparent)]
+    Image(BuildError),
     #[error("there is no place to keep anything: neither AGORA_HOME nor HOME is set")]
     NoHome,
     #[error("`{file}` cannot be used")]
@@ -213,6 +219,8 @@ impl Error {
             Self::NotALogin { .. } => (Request, "not-a-credential"),
             Self::NoHome => (Outside, "no-home"),
             Self::Settings { .. } => (Request, "config-invalid"),
+            #[cfg(feature = "docker")]
+            Self::Image(error) => image(error),
         }
     }
 }
@@ -230,10 +238,24 @@ fn carry(error: &CarryError) -> (ErrorKind, &'static str) {
             | LedgerError::DispatchTaken(_)
             | LedgerError::KeyTaken { .. },
         ) => (Outside, "ledger-moved"),
+        CarryError::Compute(ComputeError::ImageMissing(_) | ComputeError::ImageUnfit { .. }) => {
+            (Outside, "image-missing")
+        }
         CarryError::Compute(_) => (Outside, "compute-unreachable"),
         CarryError::Secret(error) => secret(error),
         CarryError::UnknownThread(_) => (Request, "unknown-id"),
         CarryError::NoPapers(_) => (Outside, "ledger-damaged"),
+    }
+}
+
+#[cfg(feature = "docker")]
+fn image(error: &BuildError) -> (ErrorKind, &'static str) {
+    match error {
+        BuildError::Name(_) => (ErrorKind::Request, "image-name"),
+        BuildError::NoProgram(_) => (ErrorKind::Outside, "program-missing"),
+        BuildError::Program { .. } => (ErrorKind::Outside, "program-unfit"),
+        BuildError::Files(_) => (ErrorKind::Outside, "storage-failed"),
+        BuildError::Daemon(_) => (ErrorKind::Outside, "compute-unreachable"),
     }
 }
 

@@ -74,6 +74,8 @@ mod error;
 mod explain;
 mod handle;
 mod health;
+#[cfg(feature = "docker")]
+mod image;
 mod plan;
 mod prepare;
 #[doc(hidden)]
@@ -101,9 +103,11 @@ pub use error::{Error, ErrorKind};
 pub use explain::{ExplainedOverlay, Explanation, LaidFrom, Prompts};
 pub use handle::{Events, Thread};
 pub use health::Health;
+#[cfg(feature = "docker")]
+pub use image::{BuildError, Built as BuiltImage, ImageRequest};
 pub use plan::{Applied, Plan, PlannedEntry};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
-pub use settings::{Settings, SettingsError, TargetSettings};
+pub use settings::{ContainerTarget, Settings, SettingsError, TargetSettings};
 pub use surroundings::Surroundings;
 pub use tree::TreeFault;
 pub use world::{Entropy, Target, Task, Tasks, Vault, World};

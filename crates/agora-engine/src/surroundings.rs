@@ -28,6 +28,8 @@ pub struct Surroundings {
     /// What a vendor's program could log in with.
     logins: BTreeMap<VariableName, SecretValue>,
     path: Option<OsString>,
+    /// Where daemons that run containers would listen for this user.
+    sockets: Vec<PathBuf>,
 }
 
 impl Surroundings {
@@ -58,6 +60,7 @@ impl Surroundings {
             environment: variables.iter().filter(|(name, _)| harmless(name)).cloned().collect(),
             logins: names.filter_map(|name| login(name, variable(name)?)).collect(),
             path: variable("PATH"),
+            sockets: sockets(variable),
         })
     }
 
@@ -66,6 +69,7 @@ impl Surroundings {
         let settings = Settings {
             environment: self.environment.clone(),
             logins: self.logins.clone(),
+            sockets: self.sockets.clone(),
             ..Settings::with_worker(program)
         };
         match &self.settings {
@@ -74,11 +78,36 @@ impl Surroundings {
         }
     }
 
+    /// Returns where programs are looked for.
+    #[cfg(feature = "docker")]
+    pub(crate) fn path(&self) -> Option<OsString> {
+        self.path.clone()
+    }
+
     /// Finds a program on the path.
     fn program(&self, name: &str) -> Option<PathBuf> {
         let dirs = std::env::split_paths(self.path.as_ref()?);
         dirs.map(|dir| dir.join(name)).find(|path| path.is_absolute() && path.is_file())
     }
+}
+
+/// Returns where daemons listen: what `DOCKER_HOST` names and nothing else then, as for every program that speaks to Docker; or
+/// the usual places of Docker and then of Podman.
+fn sockets(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    if let Some(host) = variable("DOCKER_HOST") {
+        let socket = host.to_str().and_then(|host| host.strip_prefix("unix://")).map(PathBuf::from);
+        return socket.into_iter().collect();
+    }
+    let below = |variable: Option<OsString>, path: &str| variable.map(|dir| Path::new(&dir).join(path));
+    let docker = [
+        Some("/var/run/docker.sock".into()),
+        below(variable("XDG_RUNTIME_DIR"), "docker.sock"),
+        below(variable("HOME"), ".docker/desktop/docker.sock"),
+        below(variable("HOME"), ".docker/run/docker.sock"),
+    ];
+    let podman =
+        [below(variable("XDG_RUNTIME_DIR"), "podman/podman.sock"), Some("/run/podman/podman.sock".into())];
+    docker.into_iter().chain(podman).flatten().collect()
 }
 
 /// Takes a variable for a login. What is too short to be hidden in an output is none.
@@ -131,6 +160,20 @@ mod tests {
         assert_eq!(relative, Path::new("/home/ann/.local/share/agora"), "a relative one is ignored");
         assert!(matches!(home(&[]), Err(Error::NoHome)));
         assert!(home(&[("AGORA_HOME", "here")]).unwrap().is_absolute());
+    }
+
+    #[test]
+    fn a_daemon_that_is_named_is_the_only_one() {
+        let sockets = |variables: &[(&str, &str)]| among(variables).unwrap().sockets;
+        let user = ("HOME", "/home/ann");
+        assert_eq!(sockets(&[user, ("DOCKER_HOST", "unix:///d.sock")]), [Path::new("/d.sock")]);
+        assert!(
+            sockets(&[user, ("DOCKER_HOST", "ssh://elsewhere")]).is_empty(),
+            "files are not mounted there"
+        );
+        let usual = sockets(&[user, ("XDG_RUNTIME_DIR", "/run/user/7")]);
+        assert!(usual.contains(&"/run/user/7/podman/podman.sock".into()), "{usual:?}");
+        assert_eq!(usual[0], Path::new("/var/run/docker.sock"));
     }
 
     #[test]

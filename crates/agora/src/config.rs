@@ -33,10 +33,16 @@ impl Config {
 
     /// Opens agora with all that it takes to dispatch: this very program for workers, and the targets of `agora.toml`.
     pub(crate) fn dispatching(&self) -> Result<Agora, Failure> {
-        let program = std::env::current_exe().map_err(|error| {
-            Failure::outside("no-program", "the machine does not say where this program is").because(error)
-        })?;
-        Ok(self.agora().with_settings(self.around.settings(&program)?))
+        Ok(self.agora().with_settings(self.around.settings(&program()?)?))
+    }
+
+    /// Makes an image with this very program as its worker.
+    #[cfg(feature = "docker")]
+    pub(crate) async fn build_image(
+        &self,
+        request: engine::ImageRequest,
+    ) -> Result<engine::BuiltImage, Failure> {
+        Ok(self.around.build_image(&program()?, request).await?)
     }
 
     /// The time, for saying how long ago something was.
@@ -59,6 +65,13 @@ impl Config {
             executable: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("agora")),
         }
     }
+}
+
+/// Finds this very program.
+fn program() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| {
+        Failure::outside("no-program", "the machine does not say where this program is").because(error)
+    })
 }
 
 /// Returns a variable that is set and not empty.

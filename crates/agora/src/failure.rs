@@ -5,9 +5,13 @@ use std::error::Error as _;
 use agora_core::Name;
 use agora_core::catalogue::ResolveError;
 use agora_core::login::Vendor;
+use agora_core::provider::Outage;
+use agora_core::provider::compute::ComputeError;
 use agora_core::provider::secret::SecretError;
 use agora_core::secret::SecretValueError;
-use agora_engine::{AcceptError, Error, ErrorKind, SecretSourceError, TreeFault};
+#[cfg(feature = "docker")]
+use agora_engine::BuildError;
+use agora_engine::{AcceptError, CarryError, Error, ErrorKind, SecretSourceError, TreeFault};
 
 use crate::exit::Exit;
 
@@ -116,8 +120,50 @@ fn hints(error: &Error) -> Vec<String> {
         | Error::UnknownId { .. }
         | Error::AmbiguousId { .. }
         | Error::Accept(_) => request_hints(error),
+        #[cfg(feature = "docker")]
+        Error::Image(error) => image_hints(error),
+        Error::Carry(CarryError::Compute(error)) => compute_hints(error),
         _ => storage_hints(error.code()),
     }
+}
+
+/// What to do about a place where no worker can be started.
+fn compute_hints(error: &ComputeError) -> Vec<String> {
+    let hint = match error {
+        ComputeError::ImageMissing(image) => {
+            format!("`agora image build --name {image} --with claude` makes it from this machine's programs")
+        }
+        ComputeError::ImageUnfit { image, .. } => {
+            format!("`agora image build --name {image} --with claude` makes it anew, with this agora")
+        }
+        ComputeError::Unreachable(error) | ComputeError::NotStarted(error) if error.outage == Outage::Denied => {
+            "let this user speak to the daemon (its group is usually `docker`), or use Podman without root".to_owned()
+        }
+        ComputeError::Unreachable(_) => {
+            "`agora doctor` shows which daemons answer; what was accepted is not lost, and `agora ls` looks after it"
+                .to_owned()
+        }
+        ComputeError::NotStarted(_) | ComputeError::StartedAlready => {
+            "`agora doctor` looks at this machine".to_owned()
+        }
+    };
+    vec![hint]
+}
+
+#[cfg(feature = "docker")]
+fn image_hints(error: &BuildError) -> Vec<String> {
+    let hint = match error {
+        BuildError::Name(_) => {
+            "a name has small letters, digits and `.`, `_`, `-`, `/`: `agora/worker`, `team/claude:1`"
+        }
+        BuildError::NoProgram(_) => "install it, or leave it out of `--with`",
+        BuildError::Program { .. } => {
+            "only programs that stand alone can be put in; install its native build"
+        }
+        BuildError::Files(_) => "run it again when nothing changes the programs",
+        BuildError::Daemon(_) => "`agora doctor` shows which daemons answer",
+    };
+    vec![hint.to_owned()]
 }
 
 /// What to do about a request that was not accepted, or an id that means nothing.

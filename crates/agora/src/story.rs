@@ -154,6 +154,9 @@ fn hints(result: &DispatchResult, failure: &Failure) -> Vec<String> {
         FailureCode::WorkerNotStarted | FailureCode::ComputeUnreachable => {
             hints.push(format!("`agora doctor` looks at this machine; then `agora continue {id}` tries again"));
         }
+        FailureCode::ImageMissing => {
+            hints.push(format!("`agora image build` makes one; then `agora continue {id}` tries again"));
+        }
         FailureCode::TimeLimit if result.started_at.is_none() => hints.push(
             "`agora ls --live` shows what runs; `max_concurrent` in `agora.toml` makes more room".to_owned(),
         ),

@@ -283,6 +283,16 @@ impl DispatchManifest {
         Ok(manifest)
     }
 
+    /// Returns every place that the worker reads from, to be named as the worker sees it.
+    pub fn locations_mut(&mut self) -> impl Iterator<Item = &mut Location> {
+        let bundles = [&mut self.subagent].into_iter().chain(&mut self.capabilities).chain(&mut self.env);
+        let bundles = bundles.flat_map(|bundle| [&mut bundle.manifest].into_iter().chain(&mut bundle.pack));
+        let Prior { workspace, baseline, session, usage: _ } = &mut self.prior;
+        let session = session.iter_mut().map(|session| &mut session.files);
+        let sealed = workspace.iter_mut().chain(baseline).chain(session);
+        bundles.chain(sealed.map(|sealed| &mut sealed.location))
+    }
+
     /// Returns the audit trail: the exact content of each bundle.
     pub fn resolved(&self) -> Resolved {
         Resolved {

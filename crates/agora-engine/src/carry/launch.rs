@@ -41,7 +41,8 @@ impl Engine {
         let job = &dispatch.job;
         let mut manifest = self.manifest(view, job).await?;
         manifest.wall.clone_from(&target.wall);
-        let at = self.world.shelf.stage(&manifest).await.map_err(CarryError::Shelf)?;
+        let at =
+            self.world.shelf.stage(&manifest, &target.compute.sight()).await.map_err(CarryError::Shelf)?;
         let secrets = match self.secrets(job).await {
             Ok(secrets) => secrets,
             Err(error) => return self.fail(view, dispatch, unreadable(&error)).await,
@@ -55,7 +56,10 @@ impl Engine {
         };
         let launch = Launch {
             dispatch_id: job.dispatch_id.clone(),
+            thread_id: job.thread_id.clone(),
             runtime: job.runtime.clone(),
+            image: job.image.clone(),
+            limits: job.limits.clone(),
             bootstrap: bootstrap.to_line(),
         };
         match target.compute.start(launch).await {

@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 use super::login::{Chosen, UsedLogin};
 use super::{Capabilities, Dispatch};
 use crate::agora::{Agora, Found};
+use crate::carry::CarryError;
 use crate::carry::accept::RequestKey;
 use crate::error::Error;
 use crate::world::World;
@@ -68,6 +69,8 @@ impl Agora {
         let runtime = runtime(dispatch, subagent)?;
         let Chosen { used, stored, mut staged } = self.choose_login(&runtime, dispatch, &env).await?;
         staged.extend(dispatch.secrets.clone());
+        let image =
+            target.compute.prepare().await.map_err(|error| Error::Carry(CarryError::Compute(error)))?;
         let mut job = Job::new(JobEssentials {
             namespace: self.catalogue().namespace().clone(),
             dispatch_id,
@@ -85,6 +88,7 @@ impl Agora {
             overtime_seconds: overtime(subagent, &env),
             salt: salt(world),
         });
+        job.image = image;
         job.partial_state = Verbatim(dispatch.partial_state.clone());
         job.model.clone_from(&dispatch.model);
         job.labels = labels.collect::<Result<_, _>>()?;

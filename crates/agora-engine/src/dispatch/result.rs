@@ -2,6 +2,7 @@
 
 use agora_core::event::Resolved;
 use agora_core::id::QuestionId;
+use agora_core::provider::compute::ImageId;
 use agora_core::provider::ledger::{DispatchView, StateWord, ThreadView};
 use agora_core::question::Question;
 use agora_core::reason::Failure;
@@ -54,6 +55,9 @@ pub struct DispatchResult {
     pub auth: Option<String>,
     pub subagent: Name,
     pub target: Name,
+    /// What its worker ran in, where that is an image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageId>,
     pub labels: Vec<Name>,
     pub accepted_at: Timestamp,
     pub started_at: Option<Timestamp>,
@@ -163,6 +167,7 @@ impl From<Read> for DispatchResult {
             subagent: job.resolved.subagent.name.clone(),
             resolved: job.resolved,
             target: job.target,
+            image: job.image,
             labels: job.labels,
         }
     }

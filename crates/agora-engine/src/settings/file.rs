@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use agora_core::Name;
 use agora_core::wall::{Grant, Isolation, Network, Tools, Wish};
 use serde::Deserialize;
 
+use super::container::{self, Compute, Written};
 use super::{Settings, TargetSettings};
 
 /// What the file may say. A key that is misspelt is refused by its name.
@@ -26,15 +27,12 @@ struct Target {
     max_concurrent: Option<u32>,
     memory: Option<String>,
     pids: Option<u32>,
+    image: Option<String>,
+    socket: Option<PathBuf>,
+    cpus: Option<f64>,
     network: Option<WrittenNetwork>,
     tools: Option<WrittenTools>,
     grant: Option<Vec<Grant>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Compute {
-    Process,
 }
 
 /// `open`, `none`, or a list of hosts: that comes later, and is understood so that it can be said.
@@ -90,7 +88,8 @@ pub(super) fn lay(path: &Path, settings: &mut Settings) -> Result<(), SettingsEr
             Err(error) => return Err(SettingsError::Wrong(format!("{error}"))),
         };
         let known = settings.targets.remove(&parsed).unwrap_or_default();
-        settings.targets.insert(parsed, merge(&name, target, known).map_err(SettingsError::Wrong)?);
+        let merged = merge(&name, target, known, &settings.sockets).map_err(SettingsError::Wrong)?;
+        settings.targets.insert(parsed, merged);
     }
     if let Some(max) = file.store.max {
         let max = bytes(&max).ok_or_else(|| SettingsError::Wrong(not_a_size("store.max", &max)))?;
@@ -106,7 +105,21 @@ fn in_a_line(text: &str, error: &toml::de::Error) -> String {
     format!("{}{}", line.unwrap_or_default(), error.message().trim_end())
 }
 
-fn merge(name: &str, target: Target, known: TargetSettings) -> Result<TargetSettings, String> {
+fn merge(
+    name: &str,
+    target: Target,
+    known: TargetSettings,
+    sockets: &[PathBuf],
+) -> Result<TargetSettings, String> {
+    let written =
+        Written { compute: target.compute, image: target.image, socket: target.socket, cpus: target.cpus };
+    let container = container::merge(name, written, known.container, sockets)?;
+    let wall = wall(name, target.isolation, target.network, target.tools, target.grant, known.wall)?;
+    if container.is_some() && (!wall.grants.is_empty() || wall.tools != Tools::default()) {
+        return Err(format!(
+            "`target.{name}` runs containers, which have what is in their image: neither `grant` nor `tools`"
+        ));
+    }
     let memory = target
         .memory
         .as_deref()
@@ -115,10 +128,11 @@ fn merge(name: &str, target: Target, known: TargetSettings) -> Result<TargetSett
         return Err(format!("`target.{name}.max_concurrent` is 0: nothing would ever start"));
     }
     Ok(TargetSettings {
-        wall: wall(name, target.isolation, target.network, target.tools, target.grant, known.wall)?,
+        wall,
         max_concurrent: target.max_concurrent.unwrap_or(known.max_concurrent),
         memory_bytes: memory.transpose()?.or(known.memory_bytes),
         processes: target.pids.or(known.processes),
+        container,
     })
 }
 
@@ -185,6 +199,7 @@ fn bytes(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ContainerTarget;
     use super::*;
 
     fn read(text: &str) -> Result<Settings, String> {
@@ -208,6 +223,19 @@ mod tests {
     }
 
     #[test]
+    fn a_target_may_run_workers_in_containers() {
+        let settings = read(
+            "[target.box]\ncompute = \"docker\"\nimage = \"a@sha256:1\"\ncpus = 1.5\nnetwork = \"none\"\n[target.plain]\ncompute = \"docker\"",
+        )
+        .unwrap();
+        let container = |name: &str| settings.targets[&name.parse::<Name>().unwrap()].container.clone();
+        let expected = ContainerTarget { image: "a@sha256:1".into(), milli_cpus: Some(1500), socket: None };
+        assert_eq!(container("box"), Some(expected));
+        assert_eq!(container("plain"), Some(ContainerTarget::default()));
+        assert_eq!(container("local"), None);
+    }
+
+    #[test]
     fn what_cannot_be_honoured_is_refused() {
         for wrong in [
             "[target.local]\nisolation = \"some\"",
@@ -219,7 +247,12 @@ mod tests {
             "[target.local]\nmax_concurent = 1",
             "[target.local]\nmax_concurrent = 0",
             "[target.local]\nmemory = \"4 GB\"",
-            "[target.local]\ncompute = \"docker\"",
+            "[target.local]\nimage = \"x\"",
+            "[target.local]\ncompute = \"docker\"\ncpus = 0",
+            "[target.local]\ncompute = \"docker\"\nsocket = \"docker.sock\"",
+            "[target.local]\ncompute = \"docker\"\nnetwork = \"some\"",
+            "[target.local]\ncompute = \"docker\"\ngrant = [\"~/.m2:ro\"]",
+            "[target.local]\ncompute = \"kubernetes\"",
             "[target.\"a b\"]",
             "max = 1",
             "[",

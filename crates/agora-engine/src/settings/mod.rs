@@ -1,10 +1,11 @@
 //! How an engine on this machine is set up, and the world that follows from it.
 
+mod container;
 mod file;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agora_core::blobs::Blobs;
@@ -13,7 +14,7 @@ use agora_core::job::Job;
 use agora_core::provider::secret::{SecretError, SecretStore};
 use agora_core::secret::{SecretRef, SecretValue};
 use agora_core::time::Clock;
-use agora_core::wall::Wish;
+use agora_core::wall::{Isolation, Wish};
 use agora_core::wire::bootstrap::Supplied;
 use agora_core::wire::keys::EngineKeys;
 use agora_core::{Name, ThreadId};
@@ -31,6 +32,7 @@ use crate::dispatch::resolve::staged_folder;
 use crate::error::Error;
 use crate::world::{Entropy, Target, Task, Tasks, Vault, World};
 
+pub use container::ContainerTarget;
 pub use file::SettingsError;
 
 /// How an engine is set up. Every part has a default.
@@ -43,6 +45,8 @@ pub struct Settings {
     pub environment: Vec<(OsString, OsString)>,
     /// What the caller's own environment has to log in with. Used when a dispatch has nothing else.
     pub logins: BTreeMap<VariableName, SecretValue>,
+    /// Where daemons that run containers usually listen.
+    pub sockets: Vec<PathBuf>,
     /// What all dispatches' places together may take, before a sweep takes snapshots of ended threads away.
     pub store_max_bytes: u64,
 }
@@ -53,13 +57,33 @@ pub struct TargetSettings {
     pub max_concurrent: u32,
     pub memory_bytes: Option<u64>,
     pub processes: Option<u32>,
+    /// Its workers run in containers. `None`: as processes of this machine.
+    pub container: Option<ContainerTarget>,
     /// What stands between agents there and everything else.
     pub wall: Wish,
 }
 
 impl Default for TargetSettings {
     fn default() -> Self {
-        Self { max_concurrent: 2, memory_bytes: None, processes: None, wall: Wish::default() }
+        Self {
+            max_concurrent: 2,
+            memory_bytes: None,
+            processes: None,
+            container: None,
+            wall: Wish::default(),
+        }
+    }
+}
+
+impl TargetSettings {
+    /// Returns what a worker is to build. In a container namespaces are there before it, and the strongest that it can build itself
+    /// is all that can be asked of it.
+    fn wall(&self) -> Wish {
+        let mut wall = self.wall.clone();
+        if self.container.is_some() && wall.isolation == Isolation::Strict {
+            wall.isolation = Isolation::Auto;
+        }
+        wall
     }
 }
 
@@ -72,6 +96,7 @@ impl Settings {
             worker: WorkerProgram { program: program.as_ref().to_owned(), arguments },
             environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
             logins: BTreeMap::new(),
+            sockets: ["/var/run/docker.sock", "/run/podman/podman.sock"].map(PathBuf::from).to_vec(),
             store_max_bytes: 10 << 30,
         }
     }
@@ -91,13 +116,20 @@ impl Settings {
         secrets: Arc<dyn SecretStore>,
         clock: Arc<dyn Clock>,
     ) -> Result<World, Error> {
-        let compute =
-            Arc::new(LocalProcess::new(home.clone(), self.worker.clone(), self.environment.clone()));
+        let local = Arc::new(LocalProcess::new(home.clone(), self.worker.clone(), self.environment.clone()));
         let target = |settings: &TargetSettings| Target {
             memory_bytes: settings.memory_bytes,
             processes: settings.processes,
-            wall: settings.wall.clone(),
-            ..Target::new(compute.clone(), settings.max_concurrent)
+            wall: settings.wall(),
+            ..Target::new(
+                match &settings.container {
+                    #[cfg(feature = "docker")]
+                    Some(container) => container.compute(home, &self.sockets, settings.wall.network),
+                    // Without the feature no file can ask for it.
+                    _ => local.clone(),
+                },
+                settings.max_concurrent,
+            )
         };
         let ledger = SqliteLedger::open(home.clone(), Arc::clone(&clock))
             .map_err(|error| Error::Carry(CarryError::Ledger(error)))?;

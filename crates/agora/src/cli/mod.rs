@@ -10,6 +10,8 @@ mod doctor;
 mod env;
 mod explain;
 mod gc;
+#[cfg(feature = "docker")]
+mod image;
 mod init;
 mod subagent;
 mod sync;
@@ -52,7 +54,7 @@ Set up:
   init         Make the place where agora keeps everything
   doctor       See what this machine can do, and what is missing
 
-Also: auth, deploy, sync, thread, gc, completions.
+Also: auth, deploy, sync, thread, image, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -93,6 +95,9 @@ enum Command {
     Thread(thread::Thread),
     #[command(hide = true)]
     Gc(gc::Gc),
+    #[cfg(feature = "docker")]
+    #[command(subcommand, hide = true)]
+    Image(image::Image),
     #[command(hide = true)]
     Carry(dispatch::carry::Carry),
     #[command(subcommand, visible_alias = "capabilities")]
@@ -178,6 +183,8 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Carry(command) => return command.run(&context).await,
             Command::Auth(command) => return command.run(&context).await,
             Command::Init(command) => command.run(&context),
+            #[cfg(feature = "docker")]
+            Command::Image(command) => command.run(&context).await,
             Command::Capability(command) => command.run(&context).await,
             Command::Subagent(command) => command.run(&context).await,
             Command::Env(command) => command.run(&context).await,
@@ -191,7 +198,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
     })
 }
 
-/// Makes the runtime: one thread, and a clock only for those who wait for something.
+/// Makes the runtime: one thread, and a clock and sockets only for those who wait for something.
 fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     match command {
@@ -203,9 +210,18 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
         | Command::Continue(_)
         | Command::Thread(_)
         | Command::Gc(_)
-        | Command::Carry(_) => builder.enable_time().build(),
+        | Command::Carry(_) => waiting(&mut builder).build(),
+        #[cfg(feature = "docker")]
+        Command::Image(_) => waiting(&mut builder).build(),
         _ => builder.build(),
     }
+}
+
+/// Lets a runtime wait: for a moment, and for a daemon's answer.
+fn waiting(builder: &mut tokio::runtime::Builder) -> &mut tokio::runtime::Builder {
+    #[cfg(feature = "docker")]
+    builder.enable_io();
+    builder.enable_time()
 }
 
 fn probe() -> Result<(), Failure> {

@@ -102,11 +102,18 @@ impl View {
     pub(crate) fn choose(ground: &Ground<'_>) -> Result<Self, WallError> {
         let Ground { wish, trial, own, .. } = ground;
         if wish.isolation == Isolation::None {
-            let (inside, built) = ((*own).clone(), Built::none());
+            let (inside, built) = ((*own).clone(), Built { container: trial.contained, ..Built::none() });
             return Ok(Self { plan: None, inside, built, home_links: Vec::new() });
         }
         let because = trial.namespaces.err().map(|Refused { part, error }| explain(part, error));
+        let because = because.filter(|_| !trial.contained);
         let level = match (&because, trial.landlock) {
+            // The container has the namespaces and the network.
+            (_, Some(_)) if trial.contained => Level::Landlock,
+            (_, None) if trial.contained => {
+                let why = "the container's kernel has no Landlock, or it is switched off".to_owned();
+                return Err(WallError::Nothing(why));
+            }
             (None, Some(_)) => Level::Namespaces,
             (Some(why), _) if wish.isolation == Isolation::Strict => {
                 return Err(WallError::Strict(why.clone()));
@@ -137,6 +144,7 @@ impl View {
             visible: visible.collect(),
             leaves_open: leaves_open(level, trial.landlock, wish.network),
             because,
+            container: trial.contained,
         };
         let plan =
             Plan { level, network: wish.network, agent, landlock: trial.landlock, binds, links, hidden };
