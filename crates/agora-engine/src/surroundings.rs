@@ -15,6 +15,20 @@ use crate::settings::Settings;
 /// What workers get of their starter's variables: where programs are, and how to speak. Nothing that says who one is.
 const HARMLESS: [&str; 5] = ["PATH", "USER", "LANG", "TERM", "TZ"];
 
+/// What the host's git gets: whose it is, and how it reaches other machines when somebody names a URL.
+const GITS: [&str; 10] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "XDG_CONFIG_HOME",
+    "SSH_AUTH_SOCK",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+];
+
 /// Where a user's things are, and what the programs around are called.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
@@ -24,6 +38,8 @@ pub struct Surroundings {
     pub settings: Option<PathBuf>,
     /// What workers get of this process's variables.
     pub environment: Vec<(OsString, OsString)>,
+    /// What the host's git gets of them.
+    pub git_environment: Vec<(OsString, OsString)>,
     /// What a vendor's program could log in with.
     logins: BTreeMap<VariableName, SecretValue>,
     path: Option<OsString>,
@@ -55,6 +71,11 @@ impl Surroundings {
             home: std::path::absolute(&home).unwrap_or(home),
             settings: base("XDG_CONFIG_HOME", ".config").map(|config| config.join("agora/agora.toml")),
             environment: variables.iter().filter(|(name, _)| harmless(name)).cloned().collect(),
+            git_environment: variables
+                .iter()
+                .filter(|(name, _)| name.to_str().is_some_and(|name| GITS.contains(&name)))
+                .cloned()
+                .collect(),
             logins: names.filter_map(|name| login(name, variable(name)?)).collect(),
             path: variable("PATH"),
         })
@@ -65,6 +86,7 @@ impl Surroundings {
         let settings = Settings {
             environment: self.environment.clone(),
             logins: self.logins.clone(),
+            git_environment: self.git_environment.clone(),
             ..Settings::with_worker(program)
         };
         match &self.settings {
