@@ -190,6 +190,10 @@ impl Agora {
         self.secrets.names().await.map_err(Error::Secret)
     }
 
+    pub(crate) fn home(&self) -> &Home {
+        &self.home
+    }
+
     pub(crate) fn settings(&self) -> Option<&Settings> {
         self.settings.as_deref()
     }

@@ -73,11 +73,7 @@ impl LocalGrounds {
         String::from_utf8(name).ok()
     }
 
-    fn sweep_now(
-        &self,
-        known: &(dyn Fn(&ThreadId) -> bool + Send + Sync),
-        really: bool,
-    ) -> io::Result<GroundsSwept> {
+    fn sweep_now(&self, unknown: &[ThreadId], really: bool) -> io::Result<GroundsSwept> {
         let mut swept = GroundsSwept::default();
         let grounds = self.home.root().join("grounds");
         let mut pinned = Vec::new();
@@ -86,7 +82,7 @@ impl LocalGrounds {
             let thread = name.to_str().and_then(|name| name.parse::<ThreadId>().ok());
             let size = crate::shelf::size_of(&dir)?;
             swept.bytes_before += size;
-            if thread.is_some_and(|thread| known(&thread)) || !is_old(&dir) {
+            if thread.is_some_and(|thread| !unknown.contains(&thread)) || !is_old(&dir) {
                 pinned.extend(self.pinned(&dir));
                 swept.bytes_after += size;
             } else if really {
@@ -186,13 +182,16 @@ impl Grounds for LocalGrounds {
         blocking(move || crate::shelf::remove(&dir).map_err(|error| unavailable("remove", &dir, error))).await
     }
 
-    async fn sweep(
-        &self,
-        known: &(dyn for<'a> Fn(&'a ThreadId) -> bool + Send + Sync),
-        really: bool,
-    ) -> Result<GroundsSwept, Unavailable> {
-        let root = self.home.root().to_owned();
-        self.sweep_now(known, really).map_err(|error| unavailable("sweep", &root, error))
+    async fn sweep(&self, unknown: &[ThreadId], really: bool) -> Result<GroundsSwept, Unavailable> {
+        let (this, unknown) = (self.clone(), unknown.to_vec());
+        let swept = blocking(move || this.sweep_now(&unknown, really)).await;
+        swept.map_err(|error| unavailable("sweep", self.home.root(), error))
+    }
+
+    async fn list(&self) -> Result<Vec<ThreadId>, Unavailable> {
+        let dir = self.home.root().join("grounds");
+        let names = list_dir(&dir).map_err(|error| unavailable("list", &dir, error))?;
+        Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
     }
 }
 
