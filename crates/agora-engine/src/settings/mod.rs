@@ -15,6 +15,7 @@ use agora_core::secret::{SecretRef, SecretValue};
 use agora_core::time::Clock;
 use agora_core::wire::bootstrap::Supplied;
 use agora_core::wire::keys::EngineKeys;
+use agora_core::wire::manifest::Layers;
 use agora_core::{Name, ThreadId};
 use agora_providers::compute::{LocalProcess, WorkerProgram, boot_id};
 use agora_providers::ground::LocalGrounds;
@@ -47,6 +48,8 @@ pub struct Settings {
     pub logins: BTreeMap<VariableName, SecretValue>,
     /// What all dispatches' places together may take, before a sweep takes snapshots of ended threads away.
     pub store_max_bytes: u64,
+    /// Whether workspaces may be made of layers, by overlayfs, where the machine can. Else they are copies.
+    pub workspace_layers: Layers,
 }
 
 /// A named place to run.
@@ -74,6 +77,7 @@ impl Settings {
             git_environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
             logins: BTreeMap::new(),
             store_max_bytes: 10 << 30,
+            workspace_layers: Layers::Auto,
         }
     }
 
@@ -105,7 +109,9 @@ impl Settings {
             ledger: Arc::new(ledger),
             leases: Arc::new(LocalLeases::new(home.clone())),
             shelf: Arc::new(LocalShelf::new(home.clone())),
-            grounds: Arc::new(LocalGrounds::new(home.clone(), &self.git_environment)),
+            grounds: Arc::new(
+                LocalGrounds::new(home.clone(), &self.git_environment).with_layers(self.workspace_layers),
+            ),
             blobs,
             vault: Arc::new(LocalVault(secrets)),
             targets: self.targets.iter().map(|(name, settings)| (name.clone(), target(settings))).collect(),

@@ -9,7 +9,7 @@ use agora_core::ground::{Author, Ground, GroundRequest};
 use agora_core::job::Job;
 use agora_core::provider::Unavailable;
 use agora_core::provider::ground::{CameHome, GroundError, Grounds, GroundsSwept};
-use agora_core::wire::manifest::{Location, People, WorkspaceAt};
+use agora_core::wire::manifest::{Layers, Location, People, WorkspaceAt};
 use agora_core::wire::report::Report;
 use agora_core::{DispatchId, ThreadId};
 use async_trait::async_trait;
@@ -30,12 +30,19 @@ const ABANDONED_SECONDS: u64 = 3600;
 pub struct LocalGrounds {
     pub(super) home: Home,
     pub(super) git: Option<Git>,
+    layers: Layers,
 }
 
 impl LocalGrounds {
     /// Uses the git that these variables lead to, if there is one.
     pub fn new(home: Home, environment: &[(OsString, OsString)]) -> Self {
-        Self { git: Git::find(environment), home }
+        Self { git: Git::find(environment), home, layers: Layers::Auto }
+    }
+
+    /// Says whether workspaces may be made of layers.
+    #[must_use]
+    pub fn with_layers(self, layers: Layers) -> Self {
+        Self { layers, ..self }
     }
 
     fn take_now(&self, request: &GroundRequest, thread: &ThreadId) -> Result<Option<Ground>, GroundError> {
@@ -155,6 +162,7 @@ impl Grounds for LocalGrounds {
                 .map(|path| Self::location(path))
                 .collect::<Result<_, _>>()?,
             ground: Self::location(&dir)?,
+            layers: self.layers,
             people,
         })
     }
