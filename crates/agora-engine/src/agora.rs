@@ -204,6 +204,10 @@ impl Agora {
             .is_some_and(|settings| settings.targets.values().any(|target| open(&target.wall)))
     }
 
+    pub(crate) fn home(&self) -> &Home {
+        &self.home
+    }
+
     pub(crate) fn settings(&self) -> Option<&Settings> {
         self.settings.as_deref()
     }

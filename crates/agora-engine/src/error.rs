@@ -12,6 +12,7 @@ use agora_core::credential::Hit;
 use agora_core::login::Vendor;
 use agora_core::provider::blob::StoreError;
 use agora_core::provider::compute::ComputeError;
+use agora_core::provider::ground::GroundError;
 use agora_core::provider::ledger::LedgerError;
 use agora_core::provider::registry::RegistryError;
 use agora_core::provider::secret::SecretError;
@@ -19,6 +20,8 @@ use agora_core::provider::{Outage, Unavailable};
 use agora_core::secret::SecretValueError;
 use agora_core::state::Illegal;
 use agora_core::template::RenderError;
+
+use agora_providers::ground::ApplyError;
 
 use crate::carry::CarryError;
 use crate::carry::accept::AcceptError;
@@ -127,6 +130,10 @@ pub enum Error {
     #[error("`{text}` begins the ids of several threads")]
     AmbiguousId { text: String, matches: Vec<String> },
     #[error(transparent)]
+    Ground(GroundError),
+    #[error(transparent)]
+    Apply(ApplyError),
+    #[error(transparent)]
     Accept(AcceptError),
     #[error(transparent)]
     Carry(CarryError),
@@ -206,6 +213,10 @@ impl Error {
             Self::UnknownTarget { .. } => (Request, "unknown-target"),
             Self::UnknownId { .. } => (Request, "unknown-id"),
             Self::AmbiguousId { .. } => (Request, "ambiguous-id"),
+            Self::Ground(GroundError::Refused { .. }) => (Request, "workspace-refused"),
+            Self::Ground(GroundError::Git { .. }) => (Outside, "git-failed"),
+            Self::Ground(GroundError::Unavailable(error)) => unavailable(error),
+            Self::Apply(error) => apply(error),
             Self::Accept(AcceptError::KeyReused(_)) => (Request, "idempotency-key-reused"),
             Self::Accept(AcceptError::DispatchTaken(_)) => (Request, "dispatch-exists"),
             Self::Accept(AcceptError::NotNow { why: Illegal::QuestionOpen, .. }) => {
@@ -256,6 +267,21 @@ fn image(error: &BuildError) -> (ErrorKind, &'static str) {
         BuildError::Program { .. } => (ErrorKind::Outside, "program-unfit"),
         BuildError::Files(_) => (ErrorKind::Outside, "storage-failed"),
         BuildError::Daemon(_) => (ErrorKind::Outside, "compute-unreachable"),
+    }
+}
+
+fn apply(error: &ApplyError) -> (ErrorKind, &'static str) {
+    use ErrorKind::{Outside, Request};
+    match error {
+        ApplyError::Nothing => (Request, "nothing-to-apply"),
+        ApplyError::NoPlace => (Request, "no-source"),
+        ApplyError::NoRef => (Request, "no-ref"),
+        ApplyError::Refused { .. } => (Request, "patch-refused"),
+        ApplyError::OnSight(_) => (Request, "apply-wants-yes"),
+        ApplyError::Conflicts(_) => (Request, "apply-conflicts"),
+        ApplyError::Branch(_) => (Request, "branch-refused"),
+        ApplyError::NoGit => (Outside, "no-git"),
+        ApplyError::Git(_) => (Outside, "git-failed"),
     }
 }
 

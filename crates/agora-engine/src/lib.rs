@@ -65,6 +65,7 @@
 //! ```
 
 mod agora;
+mod apply;
 mod auth;
 mod carry;
 mod definition;
@@ -91,6 +92,7 @@ pub use agora_core::bundle::BundleKind;
 pub use agora_core::job::Attendance;
 pub use agora_core::name::{Name, Namespace};
 pub use agora_providers::SystemClock;
+pub use agora_providers::ground::{AppliedWork, ApplyError, ApplyTo, OnSight};
 pub use carry::accept::{AcceptError, Accepted, Novelty, RequestKey};
 pub use carry::recover::Recovered;
 pub use carry::sweep::{Sweep, Swept};
@@ -98,7 +100,7 @@ pub use carry::{Carried, CarryError, CarryingAside, Engine};
 pub use definition::{DefinitionError, read_subagent};
 pub use dispatch::Dispatch;
 pub use dispatch::login::{LoginSource, UsedLogin};
-pub use dispatch::result::{DispatchResult, NeedsInput, Patch, shown_state};
+pub use dispatch::result::{DispatchResult, NeedsInput, Patch, Workspace, shown_state};
 pub use error::{Error, ErrorKind};
 pub use explain::{ExplainedOverlay, Explanation, LaidFrom, Prompts};
 pub use handle::{Events, Thread};

@@ -16,6 +16,20 @@ use crate::settings::Settings;
 /// where tools are looked for; an agent gets another one.
 const HARMLESS: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "TERM", "TZ"];
 
+/// What the host's git gets: whose it is, and how it reaches other machines when somebody names a URL.
+const GITS: [&str; 10] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "XDG_CONFIG_HOME",
+    "SSH_AUTH_SOCK",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+];
+
 /// Where a user's things are, and what the programs around are called.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
@@ -25,6 +39,8 @@ pub struct Surroundings {
     pub settings: Option<PathBuf>,
     /// What workers get of this process's variables.
     pub environment: Vec<(OsString, OsString)>,
+    /// What the host's git gets of them.
+    pub git_environment: Vec<(OsString, OsString)>,
     /// What a vendor's program could log in with.
     logins: BTreeMap<VariableName, SecretValue>,
     path: Option<OsString>,
@@ -58,6 +74,11 @@ impl Surroundings {
             home: std::path::absolute(&home).unwrap_or(home),
             settings: base("XDG_CONFIG_HOME", ".config").map(|config| config.join("agora/agora.toml")),
             environment: variables.iter().filter(|(name, _)| harmless(name)).cloned().collect(),
+            git_environment: variables
+                .iter()
+                .filter(|(name, _)| name.to_str().is_some_and(|name| GITS.contains(&name)))
+                .cloned()
+                .collect(),
             logins: names.filter_map(|name| login(name, variable(name)?)).collect(),
             path: variable("PATH"),
             sockets: sockets(variable),
@@ -70,6 +91,7 @@ impl Surroundings {
             environment: self.environment.clone(),
             logins: self.logins.clone(),
             sockets: self.sockets.clone(),
+            git_environment: self.git_environment.clone(),
             ..Settings::with_worker(program)
         };
         match &self.settings {

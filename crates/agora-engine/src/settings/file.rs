@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use agora_core::Name;
 use agora_core::wall::{Grant, Isolation, Network, Tools, Wish};
+use agora_core::wire::manifest::Layers;
 use serde::Deserialize;
 
 use super::container::{self, Compute, Written};
@@ -62,6 +63,7 @@ enum ToolsWord {
 #[serde(deny_unknown_fields, default)]
 struct Store {
     max: Option<String>,
+    overlay: Option<Layers>,
 }
 
 /// Why a file of settings cannot be used.
@@ -95,6 +97,7 @@ pub(super) fn lay(path: &Path, settings: &mut Settings) -> Result<(), SettingsEr
         let max = bytes(&max).ok_or_else(|| SettingsError::Wrong(not_a_size("store.max", &max)))?;
         settings.store_max_bytes = max;
     }
+    settings.workspace_layers = file.store.overlay.unwrap_or(settings.workspace_layers);
     Ok(())
 }
 
@@ -213,13 +216,13 @@ mod tests {
     #[test]
     fn what_is_said_is_laid_over_the_defaults() {
         let settings = read(
-            "[target.local]\nmax_concurrent = 5\n[target.big]\nmemory = \"4GiB\"\n[store]\nmax = \"1GiB\"\n",
+            "[target.local]\nmax_concurrent = 5\n[target.big]\nmemory = \"4GiB\"\n[store]\nmax = \"1GiB\"\noverlay = \"never\"\n",
         )
         .unwrap();
         let target = |name: &str| settings.targets[&name.parse::<Name>().unwrap()].clone();
         assert_eq!(target("local").max_concurrent, 5);
         assert_eq!((target("big").max_concurrent, target("big").memory_bytes), (2, Some(4 << 30)));
-        assert_eq!(settings.store_max_bytes, 1 << 30);
+        assert_eq!((settings.store_max_bytes, settings.workspace_layers), (1 << 30, Layers::Never));
     }
 
     #[test]

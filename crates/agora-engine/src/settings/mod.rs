@@ -17,8 +17,10 @@ use agora_core::time::Clock;
 use agora_core::wall::{Isolation, Wish};
 use agora_core::wire::bootstrap::Supplied;
 use agora_core::wire::keys::EngineKeys;
+use agora_core::wire::manifest::Layers;
 use agora_core::{Name, ThreadId};
 use agora_providers::compute::{LocalProcess, WorkerProgram, boot_id};
+use agora_providers::ground::LocalGrounds;
 use agora_providers::keys::engine_secret;
 use agora_providers::lease::LocalLeases;
 use agora_providers::ledger::SqliteLedger;
@@ -43,12 +45,16 @@ pub struct Settings {
     pub worker: WorkerProgram,
     /// Variables that workers get of their starter's: where programs are, and how to speak. No credentials.
     pub environment: Vec<(OsString, OsString)>,
+    /// Variables that the host's git gets, which takes workspaces and brings work home: where it is, and whose it is.
+    pub git_environment: Vec<(OsString, OsString)>,
     /// What the caller's own environment has to log in with. Used when a dispatch has nothing else.
     pub logins: BTreeMap<VariableName, SecretValue>,
     /// Where daemons that run containers usually listen.
     pub sockets: Vec<PathBuf>,
     /// What all dispatches' places together may take, before a sweep takes snapshots of ended threads away.
     pub store_max_bytes: u64,
+    /// Whether workspaces may be made of layers, by overlayfs, where the machine can. Else they are copies.
+    pub workspace_layers: Layers,
 }
 
 /// A named place to run.
@@ -95,9 +101,11 @@ impl Settings {
             targets: BTreeMap::from([(local(), TargetSettings::default())]),
             worker: WorkerProgram { program: program.as_ref().to_owned(), arguments },
             environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
+            git_environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
             logins: BTreeMap::new(),
             sockets: ["/var/run/docker.sock", "/run/podman/podman.sock"].map(PathBuf::from).to_vec(),
             store_max_bytes: 10 << 30,
+            workspace_layers: Layers::Auto,
         }
     }
 
@@ -137,6 +145,9 @@ impl Settings {
             ledger: Arc::new(ledger),
             leases: Arc::new(LocalLeases::new(home.clone())),
             shelf: Arc::new(LocalShelf::new(home.clone())),
+            grounds: Arc::new(
+                LocalGrounds::new(home.clone(), &self.git_environment).with_layers(self.workspace_layers),
+            ),
             blobs,
             vault: Arc::new(LocalVault(secrets)),
             targets: self.targets.iter().map(|(name, settings)| (name.clone(), target(settings))).collect(),

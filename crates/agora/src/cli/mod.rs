@@ -37,7 +37,7 @@ const HELP: &str = "\
 {usage-heading} {usage}
 
 Run and look:
-  dispatch     Run a subagent: dispatch run, list, describe, logs, watch, cancel
+  dispatch     Run a subagent: dispatch run, list, describe, logs, watch, cancel, apply
   ls           List what runs and ran
   show         Show what became of a dispatch
   logs         Print what an agent printed
@@ -54,7 +54,7 @@ Set up:
   init         Make the place where agora keeps everything
   doctor       See what this machine can do, and what is missing
 
-Also: auth, deploy, sync, thread, image, gc, completions.
+Also: apply, auth, deploy, sync, thread, image, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -91,6 +91,8 @@ enum Command {
     Logs(dispatch::logs::Logs),
     Cancel(dispatch::cancel::Cancel),
     Continue(dispatch::go_on::Continue),
+    #[command(hide = true)]
+    Apply(dispatch::apply::Apply),
     #[command(subcommand, visible_alias = "threads", hide = true)]
     Thread(thread::Thread),
     #[command(hide = true)]
@@ -178,6 +180,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Logs(command) => return command.run(&context).await,
             Command::Cancel(command) => return command.run(&context).await,
             Command::Continue(command) => return command.run(&context).await,
+            Command::Apply(command) => return command.run(&context).await,
             Command::Thread(command) => return command.run(&context).await,
             Command::Gc(command) => return command.run(&context).await,
             Command::Carry(command) => return command.run(&context).await,
@@ -208,6 +211,7 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
         | Command::Logs(_)
         | Command::Cancel(_)
         | Command::Continue(_)
+        | Command::Apply(_)
         | Command::Thread(_)
         | Command::Gc(_)
         | Command::Carry(_) => waiting(&mut builder).build(),

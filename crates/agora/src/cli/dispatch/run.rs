@@ -21,7 +21,7 @@ use crate::story;
 #[derive(Debug, Args)]
 #[command(
     long_about = "Run a subagent, and wait for what it says. Its final words go to standard output; with `--json` the whole result does.\n\nCtrl-C cancels it and waits until nothing of it is left; a second one leaves at once, and the next command about dispatches takes it in.",
-    after_help = "Examples:\n  agora dispatch run --subagent planner --input '{\"task\": \"split the parser\"}'\n  agora dispatch run --subagent planner --prompt 'split the parser' --detach"
+    after_help = "Examples:\n  agora dispatch run --subagent planner --input '{\"task\": \"split the parser\"}'\n  agora dispatch run --subagent planner --prompt 'split the parser' --detach\n  agora dispatch run --subagent fixer --workspace . --prompt 'fix the flaky test'"
 )]
 pub(in crate::cli) struct Run {
     /// The subagent: its name, `name@sha256:…`, or `name@<RFC 3339 time>`
@@ -45,6 +45,12 @@ pub(in crate::cli) struct Run {
     /// Lay this capability over the workspace after the assigned ones; may be given again
     #[arg(long, value_name = "NAME")]
     add_capability: Vec<String>,
+    /// What the agent works on: a directory (in a git repository: that repository as it is now), or a repository's URL. Without it the workspace begins empty
+    #[arg(long, value_name = "DIR|URL")]
+    workspace: Option<String>,
+    /// Work on this commit, branch or tag of the repository instead of what is there now
+    #[arg(long, value_name = "REF")]
+    base: Option<String>,
     /// What was worked out before, as JSON or @FILE
     #[arg(long, value_name = "JSON|@FILE")]
     partial_state: Option<String>,
@@ -112,6 +118,8 @@ impl Run {
         if !self.add_capability.is_empty() {
             dispatch = dispatch.add_capabilities(self.add_capability);
         }
+        dispatch = optional(dispatch, self.workspace, workspace);
+        dispatch = optional(dispatch, self.base, Dispatch::base);
         let mut input = self.input.as_deref().map(read_input).transpose()?.unwrap_or_default();
         if let Some(prompt) = self.prompt {
             input.insert("task".to_owned(), json!(prompt));
@@ -147,6 +155,16 @@ fn optional<T>(dispatch: Dispatch, value: Option<T>, set: impl FnOnce(Dispatch, 
         Some(value) => set(dispatch, value),
         None => dispatch,
     }
+}
+
+/// Tells a directory from a URL, as git does.
+pub(in crate::cli) fn workspace(dispatch: Dispatch, text: String) -> Dispatch {
+    let path = std::path::Path::new(&text);
+    // A bare repository has no working tree to take: it is fetched from, like one elsewhere.
+    let bare = path.join("HEAD").is_file() && path.join("objects").is_dir();
+    let remote = text.contains("://")
+        || (!path.exists() && text.split('/').next().is_some_and(|host| host.contains(':')));
+    if bare || remote { dispatch.workspace_from(text) } else { dispatch.workspace(text) }
 }
 
 fn read_state(argument: &str) -> Result<Value, Failure> {
