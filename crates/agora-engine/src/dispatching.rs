@@ -59,6 +59,12 @@ impl Agora {
         Ok(thread)
     }
 
+    /// Checks a dispatch as if it were accepted, and changes nothing: the names that it uses, its input, its limits, its login.
+    pub async fn check(&self, dispatch: &Dispatch) -> Result<(), Error> {
+        let engine = self.engine()?;
+        self.resolve(dispatch, engine.world()).await.map(drop)
+    }
+
     /// Records a dispatch. With the lease of its thread, if it was taken and the thread is a new one.
     async fn record(
         &self,
@@ -66,7 +72,11 @@ impl Agora {
         room: Room,
     ) -> Result<(Thread, Option<Box<dyn Lease>>), Error> {
         let engine = self.engine()?;
-        let Checked { job, key, secrets, login } = self.resolve(&dispatch, engine.world()).await?;
+        let checked = self.resolve(&dispatch, engine.world()).await?;
+        let Checked { job, key, secrets, login, is_built_in } = checked;
+        if is_built_in {
+            self.keep_builtin(job.resolved.subagent.content_hash).await?;
+        }
         let lease = match room {
             Room::Later if secrets.is_empty() => None,
             Room::Later | Room::Now => take(&engine, &job.thread_id).await?,
@@ -83,7 +93,8 @@ impl Agora {
             engine.world().vault.forget(&staged).await.map_err(Error::Secret)?;
         }
         let Accepted { dispatch_id, thread_id, .. } = accepted.map_err(Error::Accept)?;
-        let thread = Thread::new(self.clone(), engine, thread_id, dispatch_id).with_login(login);
+        let thread =
+            Thread::new(self.clone(), engine, thread_id, dispatch_id).with_login(login).as_new(is_new);
         Ok((thread, lease.filter(|_| is_new)))
     }
 

@@ -9,6 +9,7 @@
 //!  secret       `KEY=env:X`  ─▶ a value in the store, or a reference
 //!  prepare      all of these ─▶ a bundle that passed every check, not yet stored
 //!  plan         many of them ─▶ new, changed, unchanged; all checked before the first is registered
+//!  builtin      the subagents that come with agora: `claude`, `codex`
 //!  explain      a reference  ─▶ what it resolves to, lays over the workspace and says
 //!  health       everything   ─▶ what is no longer what was stored
 //! ```
@@ -66,6 +67,7 @@
 
 mod agora;
 mod auth;
+mod builtin;
 mod carry;
 mod definition;
 mod dispatch;

@@ -74,7 +74,7 @@ impl Surroundings {
     }
 
     /// Finds a program on the path.
-    fn program(&self, name: &str) -> Option<PathBuf> {
+    pub fn program(&self, name: &str) -> Option<PathBuf> {
         let dirs = std::env::split_paths(self.path.as_ref()?);
         dirs.map(|dir| dir.join(name)).find(|path| path.is_absolute() && path.is_file())
     }

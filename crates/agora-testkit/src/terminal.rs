@@ -1,7 +1,7 @@
 //! A terminal that a command is started in: what it writes there, as a person's terminal would get it.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 
@@ -30,6 +30,17 @@ impl Terminal {
         // With it goes our own copy of the other side: else its end would never be heard of.
         drop(command);
         Self { master: File::from(master), child, seen: String::new() }
+    }
+
+    /// Asks the command to end, as Ctrl-C does.
+    pub fn interrupt(&self) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    }
+
+    /// Types, as a person would.
+    pub fn type_text(&mut self, text: &str) {
+        self.master.write_all(text.as_bytes()).unwrap();
     }
 
     /// Reads until a text has come, and returns everything so far.

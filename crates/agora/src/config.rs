@@ -39,6 +39,17 @@ impl Config {
         Ok(self.agora().with_settings(self.around.settings(&program)?))
     }
 
+    /// Tells whether a program is on the path.
+    pub(crate) fn has_program(&self, name: &str) -> bool {
+        self.around.program(name).is_some()
+    }
+
+    /// Returns the root of the git repository that the current directory is in.
+    pub(crate) fn repository(&self) -> Option<PathBuf> {
+        let here = std::env::current_dir().ok()?;
+        here.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_owned)
+    }
+
     /// The time, for saying how long ago something was.
     pub(crate) fn now(&self) -> Timestamp {
         SystemClock.now()

@@ -12,7 +12,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::Context;
-use super::dispatch::run::read_secret;
+use super::dispatch::options::read_secret;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::outside::Terminal;

@@ -11,6 +11,7 @@ mod env;
 mod explain;
 mod gc;
 mod init;
+mod run;
 mod subagent;
 mod sync;
 mod thread;
@@ -35,24 +36,24 @@ const HELP: &str = "\
 {usage-heading} {usage}
 
 Run and look:
-  dispatch     Run a subagent: dispatch run, list, describe, logs, watch, cancel
+  run          Run an agent on a task, in this repository
   ls           List what runs and ran
   show         Show what became of a dispatch
   logs         Print what an agent printed
   cancel       Cancel a dispatch, or a thread that waits
   continue     Go on with a thread that ended
+  dispatch     Run a subagent of yours: dispatch run, list, describe, logs, watch, cancel
 
 Define what runs (each also has list, get and versions):
   capability   Register files that are laid over an agent's workspace
   subagent     Register what agent runs, and assign capabilities to it
   env          Register variables, and references to secrets
-  explain      See what a subagent resolves to, and its prompts
 
 Set up:
   init         Make the place where agora keeps everything
   doctor       See what this machine can do, and what is missing
 
-Also: auth, deploy, sync, thread, gc, completions.
+Also: auth, explain, deploy, sync, thread, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -78,6 +79,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(Box<run::Run>),
     Init(init::Init),
     #[command(hide = true)]
     Auth(auth::Auth),
@@ -105,6 +107,7 @@ enum Command {
     Deploy(deploy::Deploy),
     #[command(hide = true)]
     Sync(sync::Sync),
+    #[command(hide = true)]
     Explain(explain::Explain),
     #[command(hide = true)]
     Completions(completions::Completions),
@@ -167,6 +170,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
     runtime.block_on(async {
         let done = match arguments.command {
             Command::Doctor(command) => return command.run(&context).await,
+            Command::Run(command) => return command.run(&context).await,
             Command::Dispatch(command) => return command.run(&context).await,
             Command::Ls(command) => return command.run(&context).await,
             Command::Show(command) => return command.run(&context).await,
@@ -195,7 +199,8 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
 fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     match command {
-        Command::Dispatch(_)
+        Command::Run(_)
+        | Command::Dispatch(_)
         | Command::Ls(_)
         | Command::Show(_)
         | Command::Logs(_)
