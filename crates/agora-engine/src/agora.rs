@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::plan::{Plan, Planner};
 use crate::prepare;
 use crate::secret::{Outside, SecretSource};
-use crate::settings::Settings;
+use crate::settings::{Ignored, Settings};
 use crate::tree::{self, ReadTree};
 
 /// Everything that agora knows and can do, in one directory and one namespace.
@@ -188,6 +188,11 @@ impl Agora {
     /// Returns the names of the secrets in the local store.
     pub async fn secret_names(&self) -> Result<Vec<SecretName>, Error> {
         self.secrets.names().await.map_err(Error::Secret)
+    }
+
+    /// Returns what a project's `agora.toml` says and does not count, because nobody trusts it.
+    pub fn ignored_settings(&self) -> Option<&Ignored> {
+        self.settings.as_ref()?.ignored.as_ref()
     }
 
     pub(crate) fn settings(&self) -> Option<&Settings> {

@@ -135,6 +135,8 @@ pub enum Error {
     NoLogin { vendor: &'static Vendor },
     #[error("{} is not what `{}` logs in with", listed(given), vendor.name)]
     NotALogin { vendor: &'static Vendor, given: Vec<String> },
+    #[error("there is no `agora.toml` in `{}` nor above it", from.display())]
+    NoProject { from: PathBuf },
     #[error("there is no place to keep anything: neither AGORA_HOME nor HOME is set")]
     NoHome,
     #[error("`{file}` cannot be used")]
@@ -212,6 +214,7 @@ impl Error {
             Self::NoLogin { .. } => (Outside, "no-credential"),
             Self::NotALogin { .. } => (Request, "not-a-credential"),
             Self::NoHome => (Outside, "no-home"),
+            Self::NoProject { .. } => (Request, "no-project"),
             Self::Settings { .. } => (Request, "config-invalid"),
         }
     }

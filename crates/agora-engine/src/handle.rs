@@ -45,7 +45,7 @@ impl Thread {
         Self { login, ..self }
     }
 
-    pub(crate) fn as_new(self, is_new: bool) -> Self {
+    pub(crate) fn novel(self, is_new: bool) -> Self {
         Self { is_new, ..self }
     }
 

@@ -18,6 +18,7 @@
 //!
 //! ```text
 //!  surroundings what a user's home, `agora.toml` and variables say   auth     logins that are stored for every dispatch
+//!  trust        which project's `agora.toml` may say what only a user's may
 //!  dispatching  what is asked of [`Agora`] about dispatches          handle   a thread in the caller's hands
 //!  dispatch     a request ─▶ a job: names become hashes, once, and   settings, world   all that it works with
 //!               one login is chosen (login)
@@ -84,6 +85,7 @@ mod secret;
 mod settings;
 mod surroundings;
 mod tree;
+mod trust;
 mod world;
 
 pub use agora::{Agora, EnvOptions, Found, RegisteredEnv};
@@ -105,7 +107,8 @@ pub use handle::{Events, Thread};
 pub use health::Health;
 pub use plan::{Applied, Plan, PlannedEntry};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
-pub use settings::{Settings, SettingsError, TargetSettings};
-pub use surroundings::Surroundings;
+pub use settings::{Ignored, Settings, SettingsError, TargetSettings};
+pub use surroundings::{PROJECT_DIR, Surroundings};
 pub use tree::TreeFault;
+pub use trust::{Standing, TrustedProject};
 pub use world::{Entropy, Target, Task, Tasks, Vault, World};

@@ -15,6 +15,9 @@ use crate::settings::Settings;
 /// What workers get of their starter's variables: where programs are, and how to speak. Nothing that says who one is.
 const HARMLESS: [&str; 5] = ["PATH", "USER", "LANG", "TERM", "TZ"];
 
+/// Tells a carrier, which is in no project's directory, whose work it carries.
+pub const PROJECT_DIR: &str = "AGORA_PROJECT_DIR";
+
 /// Where a user's things are, and what the programs around are called.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
@@ -22,6 +25,8 @@ pub struct Surroundings {
     pub home: PathBuf,
     /// The user's `agora.toml`, which need not exist.
     pub settings: Option<PathBuf>,
+    /// Where a project's `agora.toml` is looked for, and from there upward.
+    pub project_dir: Option<PathBuf>,
     /// What workers get of this process's variables.
     pub environment: Vec<(OsString, OsString)>,
     /// What a vendor's program could log in with.
@@ -32,7 +37,9 @@ pub struct Surroundings {
 impl Surroundings {
     /// Looks around this process.
     pub fn look() -> Result<Self, Error> {
-        Self::among(&std::env::vars_os().collect::<Vec<_>>())
+        let mut around = Self::among(&std::env::vars_os().collect::<Vec<_>>())?;
+        around.project_dir = around.project_dir.or_else(|| std::env::current_dir().ok());
+        Ok(around)
     }
 
     fn among(variables: &[(OsString, OsString)]) -> Result<Self, Error> {
@@ -54,14 +61,21 @@ impl Surroundings {
         Ok(Self {
             home: std::path::absolute(&home).unwrap_or(home),
             settings: base("XDG_CONFIG_HOME", ".config").map(|config| config.join("agora/agora.toml")),
+            project_dir: variable(PROJECT_DIR).map(PathBuf::from),
             environment: variables.iter().filter(|(name, _)| harmless(name)).cloned().collect(),
             logins: names.filter_map(|name| login(name, variable(name)?)).collect(),
             path: variable("PATH"),
         })
     }
 
-    /// Returns the settings of this user, with workers that are this `agora` program.
+    /// Returns the settings that hold here, with workers that are this `agora` program: the user's, and over them what counts of
+    /// the project's.
     pub fn settings(&self, program: &Path) -> Result<Settings, Error> {
+        self.with_project(self.own_settings(program)?)
+    }
+
+    /// Returns the settings of this user, whatever a project says.
+    pub(crate) fn own_settings(&self, program: &Path) -> Result<Settings, Error> {
         let settings = Settings {
             environment: self.environment.clone(),
             logins: self.logins.clone(),

@@ -14,6 +14,7 @@
 //!  dispatches/<id>/work                     the agent's workspace
 //!  leases/<thread>                          who carries a thread: a file that is locked while somebody does
 //!  adapters/                                a person's own adapters
+//!  trust/<hash of a path>                   which project's `agora.toml` is trusted, with what it held then
 //!  tmp/                                     files that have no name yet
 //! ```
 

@@ -29,6 +29,7 @@ mod notice;
 pub mod registry;
 pub mod secret;
 pub mod shelf;
+pub mod trust;
 
 mod blocking;
 

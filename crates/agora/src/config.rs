@@ -13,7 +13,7 @@ use agora_core::login::Vendor;
 /// Where things are, for this user and this call.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    around: engine::Surroundings,
+    pub(crate) around: engine::Surroundings,
     pub(crate) namespace: Namespace,
 }
 

@@ -106,6 +106,7 @@ fn hints(error: &Error) -> Vec<String> {
             let sets: Vec<_> = sets.map(|login| format!("`{}`", login.variables.join("` with `"))).collect();
             vec![format!("it is one of {}; more than that goes into an env bundle", sets.join(", "))]
         }
+        Error::NoProject { .. } => hint("name the project with `agora trust DIR`; your own settings need no trust"),
         Error::NoHome => hint("set `AGORA_HOME` to a directory of your own"),
         Error::Render(_) => hint("give it in the input, or make it optional in the template: `{{#name}}…{{/name}}`"),
         Error::Circle { .. } => hint("let one of them stop extending the other"),

@@ -1,5 +1,4 @@
 //! `agora run`: what comes with agora, who goes first, one input and many.
-#![expect(clippy::unwrap_used, reason = "a test fails loudly")]
 
 use std::fs;
 

@@ -1,6 +1,8 @@
 //! How an engine on this machine is set up, and the world that follows from it.
 
 mod file;
+mod project;
+mod sift;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,6 +24,7 @@ use agora_providers::lease::LocalLeases;
 use agora_providers::ledger::SqliteLedger;
 use agora_providers::secret::command_secret;
 use agora_providers::shelf::LocalShelf;
+use agora_providers::trust::TrustStore;
 use agora_providers::{Home, SystemAlarm};
 use async_trait::async_trait;
 
@@ -31,6 +34,8 @@ use crate::error::Error;
 use crate::world::{Entropy, Target, Task, Tasks, Vault, World};
 
 pub use file::SettingsError;
+pub use project::Ignored;
+pub(crate) use project::Project;
 
 /// How an engine is set up. Every part has a default.
 #[derive(Clone, Debug)]
@@ -44,6 +49,8 @@ pub struct Settings {
     pub logins: BTreeMap<VariableName, SecretValue>,
     /// What all dispatches' places together may take, before a sweep takes snapshots of ended threads away.
     pub store_max_bytes: u64,
+    /// What a project's file says that does not count, because nobody trusts it.
+    pub ignored: Option<Ignored>,
 }
 
 /// A named place to run.
@@ -70,6 +77,7 @@ impl Settings {
             environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
             logins: BTreeMap::new(),
             store_max_bytes: 10 << 30,
+            ignored: None,
         }
     }
 
@@ -77,6 +85,12 @@ impl Settings {
     pub fn with_file(mut self, path: &Path) -> Result<Self, Error> {
         let laid = file::lay(path, &mut self);
         laid.map_err(|source| Error::Settings { file: path.to_owned(), source })?;
+        Ok(self)
+    }
+
+    /// Lays what counts of a project's file over these.
+    pub(crate) fn with_project(mut self, project: Project, trust: &TrustStore) -> Result<Self, Error> {
+        self.ignored = project.lay(trust, &mut self)?;
         Ok(self)
     }
 

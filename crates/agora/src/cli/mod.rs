@@ -15,6 +15,7 @@ mod run;
 mod subagent;
 mod sync;
 mod thread;
+mod trust;
 pub(crate) mod worker;
 
 use std::ffi::OsString;
@@ -53,7 +54,7 @@ Set up:
   init         Make the place where agora keeps everything
   doctor       See what this machine can do, and what is missing
 
-Also: auth, explain, deploy, sync, thread, gc, completions.
+Also: auth, trust, explain, deploy, sync, thread, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -103,6 +104,8 @@ enum Command {
     Subagent(subagent::Subagent),
     #[command(subcommand, visible_alias = "envs")]
     Env(env::Env),
+    #[command(hide = true)]
+    Trust(trust::Trust),
     #[command(hide = true)]
     Deploy(deploy::Deploy),
     #[command(hide = true)]
@@ -185,6 +188,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Capability(command) => command.run(&context).await,
             Command::Subagent(command) => command.run(&context).await,
             Command::Env(command) => command.run(&context).await,
+            Command::Trust(command) => command.run(&context),
             Command::Deploy(command) => command.run(&context).await,
             Command::Sync(command) => command.run(&context).await,
             Command::Explain(command) => command.run(&context).await,

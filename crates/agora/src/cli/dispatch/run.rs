@@ -5,7 +5,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::options::{Manner, Options};
-use super::{open, start_carrier};
+use super::{open_to_run, start_carrier};
 use crate::cli::Context;
 use crate::cli::explain::read_input;
 use crate::exit::Exit;
@@ -39,7 +39,7 @@ impl Run {
         let manner = self.options.manner();
         let input = input(self.input.as_deref(), self.prompt)?;
         let dispatch = self.options.request(self.subagent)?.input(input);
-        run(context, &open(context).await?, dispatch, manner).await
+        run(context, &open_to_run(context).await?, dispatch, manner).await
     }
 }
 

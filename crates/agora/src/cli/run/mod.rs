@@ -16,7 +16,7 @@ use agora_engine::{Agora, Dispatch, Found, Name};
 use clap::Args;
 
 use super::dispatch::options::Options;
-use super::dispatch::{open, run as one};
+use super::dispatch::{open_to_run, run as one};
 use super::{Context, parse};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -67,7 +67,7 @@ impl Run {
             None => Some(one::input(self.input.as_deref(), task(self.task, self.input.is_some())?)?),
         };
         let model = self.options.model().map(str::to_owned);
-        let agora = open(context).await?;
+        let agora = open_to_run(context).await?;
         let dispatch = self.options.request("claude")?;
         let agent = agent::choose(context, &agora, self.agent.as_deref(), &dispatch).await?;
         let mut dispatch = dispatch.subagent(agent.reference());
