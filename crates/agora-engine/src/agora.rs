@@ -210,6 +210,10 @@ impl Agora {
         Ok(self.engine.get_or_init(|| Engine::new(world)).clone())
     }
 
+    pub(crate) fn home(&self) -> &Home {
+        &self.home
+    }
+
     pub(crate) fn catalogue(&self) -> &Catalogue {
         &self.catalogue
     }

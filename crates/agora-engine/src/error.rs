@@ -135,6 +135,13 @@ pub enum Error {
     NoLogin { vendor: &'static Vendor },
     #[error("{} is not what `{}` logs in with", listed(given), vendor.name)]
     NotALogin { vendor: &'static Vendor, given: Vec<String> },
+    #[error("agora cannot {doing} codex's login in `{}`", path.display())]
+    CodexHome {
+        doing: String,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("there is no `agora.toml` in `{}` nor above it", from.display())]
     NoProject { from: PathBuf },
     #[error("there is no place to keep anything: neither AGORA_HOME nor HOME is set")]
@@ -214,6 +221,7 @@ impl Error {
             Self::NoLogin { .. } => (Outside, "no-credential"),
             Self::NotALogin { .. } => (Request, "not-a-credential"),
             Self::NoHome => (Outside, "no-home"),
+            Self::CodexHome { .. } => (Outside, "codex-login"),
             Self::NoProject { .. } => (Request, "no-project"),
             Self::Settings { .. } => (Request, "config-invalid"),
         }

@@ -13,6 +13,7 @@
 //!  dispatches/<id>/out                      what the worker says and leaves; its life is a lock in there
 //!  dispatches/<id>/work                     the agent's workspace
 //!  leases/<thread>                          who carries a thread: a file that is locked while somebody does
+//!  codex/                                   a CODEX_HOME: Codex's login that is agora's own
 //!  adapters/                                a person's own adapters
 //!  trust/<hash of a path>                   which project's `agora.toml` is trusted, with what it held then
 //!  tmp/                                     files that have no name yet

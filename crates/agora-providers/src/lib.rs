@@ -17,6 +17,7 @@ pub mod alarm;
 mod aside;
 pub mod blob;
 pub mod clock;
+pub mod codex;
 pub mod compute;
 pub mod disk;
 mod dispatch_dir;

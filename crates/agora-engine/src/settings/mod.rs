@@ -3,35 +3,33 @@
 mod file;
 mod project;
 mod sift;
+mod vault;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
+use agora_core::Name;
 use agora_core::blobs::Blobs;
 use agora_core::bundle::VariableName;
-use agora_core::job::Job;
-use agora_core::provider::secret::{SecretError, SecretStore};
-use agora_core::secret::{SecretRef, SecretValue};
+use agora_core::provider::secret::SecretStore;
+use agora_core::secret::SecretValue;
 use agora_core::time::Clock;
-use agora_core::wire::bootstrap::Supplied;
 use agora_core::wire::keys::EngineKeys;
-use agora_core::{Name, ThreadId};
+use agora_providers::codex::CodexHome;
 use agora_providers::compute::{LocalProcess, WorkerProgram, boot_id};
 use agora_providers::keys::engine_secret;
 use agora_providers::lease::LocalLeases;
 use agora_providers::ledger::SqliteLedger;
-use agora_providers::secret::command_secret;
 use agora_providers::shelf::LocalShelf;
 use agora_providers::trust::TrustStore;
 use agora_providers::{Home, SystemAlarm};
-use async_trait::async_trait;
 
 use crate::carry::CarryError;
-use crate::dispatch::resolve::staged_folder;
 use crate::error::Error;
-use crate::world::{Entropy, Target, Task, Tasks, Vault, World};
+use crate::world::{Entropy, Target, Task, Tasks, World};
+use vault::LocalVault;
 
 pub use file::SettingsError;
 pub use project::Ignored;
@@ -116,7 +114,12 @@ impl Settings {
             leases: Arc::new(LocalLeases::new(home.clone())),
             shelf: Arc::new(LocalShelf::new(home.clone())),
             blobs,
-            vault: Arc::new(LocalVault(secrets)),
+            vault: Arc::new(LocalVault {
+                secrets,
+                codex: CodexHome::below(home.root()),
+                environment: self.environment.clone(),
+                clock: Arc::clone(&clock),
+            }),
             targets: self.targets.iter().map(|(name, settings)| (name.clone(), target(settings))).collect(),
             keys: EngineKeys::new(engine_secret(home).map_err(Error::Home)?),
             receipt_key: None,
@@ -132,48 +135,6 @@ impl Settings {
 fn local() -> Name {
     #[expect(clippy::expect_used, reason = "it is one")]
     "local".parse().expect("`local` is a name")
-}
-
-/// Secrets of this machine's store, and what commands print.
-#[derive(Debug)]
-struct LocalVault(Arc<dyn SecretStore>);
-
-#[async_trait]
-impl Vault for LocalVault {
-    async fn supply(&self, reference: &SecretRef) -> Supplied {
-        match reference {
-            SecretRef::Local(name) => match self.0.get(name).await {
-                Ok(value) => Supplied::Value(value),
-                Err(SecretError::Unavailable(error)) => Supplied::Unreachable(crate::error::chain(&error)),
-                Err(error) => Supplied::Missing(crate::error::chain(&error)),
-            },
-            SecretRef::Command(command) => command_secret(command).await,
-            SecretRef::AwsSecretsManager(_) => {
-                Supplied::Unreachable("this agora was built without AWS".to_owned())
-            }
-        }
-    }
-
-    async fn forget(&self, job: &Job) -> Result<(), SecretError> {
-        let folder = staged_folder(&job.thread_id);
-        for name in job.secrets.values() {
-            // What was stored for everybody stays.
-            if let Ok(SecretRef::Local(name)) = name.parse()
-                && name.as_str().starts_with(&folder)
-            {
-                self.0.remove(&name).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn forget_stray(&self, thread: &ThreadId) -> Result<(), SecretError> {
-        let folder = staged_folder(thread);
-        for name in self.0.names().await?.iter().filter(|name| name.as_str().starts_with(&folder)) {
-            self.0.remove(name).await?;
-        }
-        Ok(())
-    }
 }
 
 /// Tasks of the runtime that the caller is in.
