@@ -122,16 +122,16 @@ impl CodexHome {
         }
     }
 
-    /// Returns the login with enough time left for a dispatch, renewed if need be. Says whether it was. What cannot be renewed is
-    /// used as long as it lasts.
+    /// Returns the login with enough time left for a dispatch, renewed if need be. What cannot be renewed is used as long as it
+    /// lasts.
     pub async fn fresh(
         &self,
         environment: Vec<(OsString, OsString)>,
         now: Timestamp,
-    ) -> io::Result<Option<(CodexTokens, bool)>> {
+    ) -> io::Result<Option<CodexTokens>> {
         match self.read()? {
             None => Ok(None),
-            Some(tokens) if tokens.is_enough(now) => Ok(Some((tokens, false))),
+            Some(tokens) if tokens.is_enough(now) => Ok(Some(tokens)),
             Some(_) => {
                 let home = self.clone();
                 aside("codex-login", move || home.renew(&environment, now)).await?.map(Some)
@@ -140,7 +140,7 @@ impl CodexHome {
     }
 
     /// Renews the login, unless somebody else has while this waited for its turn.
-    fn renew(&self, environment: &[(OsString, OsString)], now: Timestamp) -> io::Result<(CodexTokens, bool)> {
+    fn renew(&self, environment: &[(OsString, OsString)], now: Timestamp) -> io::Result<CodexTokens> {
         let gone = || io::Error::other("the login of codex is gone");
         let lock = File::options()
             .create(true)
@@ -151,16 +151,16 @@ impl CodexHome {
         flock(&lock, FlockOperation::LockExclusive)?;
         let before = self.read()?.ok_or_else(gone)?;
         if before.is_enough(now) {
-            return Ok((before, false));
+            return Ok(before);
         }
         let asked = self.ask_for_new_tokens(environment);
         let after = self.read()?.ok_or_else(gone)?;
         match asked {
             // What it answered matters less than what it wrote.
-            _ if *after.access != *before.access => Ok((after, true)),
+            _ if *after.access != *before.access => Ok(after),
             Err(error) if after.has_ended(now) => Err(error),
             Ok(()) if after.has_ended(now) => Err(io::Error::other("codex did not renew its login")),
-            Ok(()) | Err(_) => Ok((after, false)),
+            Ok(()) | Err(_) => Ok(after),
         }
     }
 

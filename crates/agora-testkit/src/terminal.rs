@@ -38,6 +38,16 @@ impl Terminal {
         rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
     }
 
+    /// Ends what the command has started.
+    pub fn end_children(&self) {
+        let id = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        for child in children.split_whitespace() {
+            let child = rustix::process::Pid::from_raw(child.parse().unwrap()).unwrap();
+            rustix::process::kill_process(child, rustix::process::Signal::TERM).unwrap();
+        }
+    }
+
     /// Types, as a person would.
     pub fn type_text(&mut self, text: &str) {
         self.master.write_all(text.as_bytes()).unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use agora_core::ThreadId;
 use agora_core::job::Job;
-use agora_core::login::{CHATGPT_ACCESS, CODEX};
+use agora_core::login::{CHATGPT_ACCESS, CHATGPT_ACCOUNT, CHATGPT_ID, CODEX};
 use agora_core::provider::secret::{SecretError, SecretStore};
 use agora_core::secret::{SecretName, SecretRef};
 use agora_core::time::Clock;
@@ -30,35 +30,38 @@ pub(super) struct LocalVault {
 }
 
 impl LocalVault {
-    /// Sees to it that a stored ChatGPT login lasts as long as a dispatch. Called before its first part is handed out.
-    async fn keep_codex_fresh(&self) -> Result<(), String> {
-        let fresh = self.codex.fresh(self.environment.clone(), self.clock.now()).await;
-        let fresh = fresh.map_err(|error| format!("{error}; `agora auth codex` logs in again"))?;
-        let Some((tokens, true)) = fresh else { return Ok(()) };
-        for (variable, value) in chatgpt_values(&tokens) {
-            let name = format!("{}{variable}", CODEX.folder()).parse::<SecretName>();
-            let name = name.map_err(|error| error.to_string())?;
-            self.secrets.put(&name, &value, None).await.map_err(|error| crate::error::chain(&error))?;
+    /// Hands out a part of the ChatGPT login that lasts as long as a dispatch. From where it is renewed, and not from the store: of
+    /// several that ask at once one renews, and the others must not get what was there before.
+    async fn chatgpt(&self, part: &str) -> Supplied {
+        let again = "`agora auth codex` logs in again";
+        match self.codex.fresh(self.environment.clone(), self.clock.now()).await {
+            Ok(Some(tokens)) => {
+                let values = chatgpt_values(&tokens);
+                let value = values.into_iter().find(|(name, _)| name.as_str() == part);
+                let missing = || Supplied::Missing(format!("codex's login has none; {again}"));
+                value.map_or_else(missing, |(_, value)| Supplied::Value(value))
+            }
+            Ok(None) => Supplied::Missing(format!("codex's login is gone; {again}")),
+            Err(error) => Supplied::Unreachable(format!("{error}; {again}")),
         }
-        Ok(())
     }
 }
 
-/// Tells whether a secret is the first part of a ChatGPT login, in the order in which parts are asked for.
-fn begins_chatgpt(name: &SecretName) -> bool {
-    name.as_str().strip_prefix(&CODEX.folder()) == Some(CHATGPT_ACCESS)
+/// Returns which part of a ChatGPT login a secret is.
+fn chatgpt_part(name: &SecretName) -> Option<&str> {
+    let part = name.as_str().strip_prefix(&CODEX.folder())?;
+    [CHATGPT_ACCESS, CHATGPT_ID, CHATGPT_ACCOUNT].contains(&part).then_some(part)
 }
 
 #[async_trait]
 impl Vault for LocalVault {
     async fn supply(&self, reference: &SecretRef) -> Supplied {
+        if let SecretRef::Local(name) = reference
+            && let Some(part) = chatgpt_part(name)
+        {
+            return self.chatgpt(part).await;
+        }
         match reference {
-            SecretRef::Local(name)
-                if begins_chatgpt(name)
-                    && let Err(why) = self.keep_codex_fresh().await =>
-            {
-                Supplied::Unreachable(why)
-            }
             SecretRef::Local(name) => match self.secrets.get(name).await {
                 Ok(value) => Supplied::Value(value),
                 Err(SecretError::Unavailable(error)) => Supplied::Unreachable(crate::error::chain(&error)),
