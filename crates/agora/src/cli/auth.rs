@@ -86,33 +86,39 @@ async fn forget(context: &Context, agora: &Agora, vendor: &'static Vendor) -> Re
     Ok(Exit::Done)
 }
 
-/// Takes a login from wherever there is one, and stores it in the place of what was there.
-pub(super) async fn store(
+async fn store(
     context: &Context,
     agora: &Agora,
     vendor: &'static Vendor,
     secrets: &[String],
 ) -> Result<Exit, Failure> {
-    let (login, variables): (&Login, Vec<String>) = match values(context, vendor, secrets)? {
-        Some(values) => {
-            let login = agora.store_login(vendor, &values).await?;
-            (login, values.keys().map(ToString::to_string).collect())
-        }
-        None => {
-            vendor::codex_login(context, &agora.prepare_codex_home()?)?;
-            let login = agora.take_codex_login().await?.ok_or_else(|| {
-                Failure::outside("no-credential", "`codex login` left no login")
-                    .hint("an API key does too: `agora auth codex --secret OPENAI_API_KEY`")
-            })?;
-            (login, login.variables.iter().map(|name| (*name).to_owned()).collect())
-        }
-    };
+    let (login, variables) = take(context, agora, vendor, secrets).await?;
     context.ui.result(
         || json!({"vendor": vendor.name, "auth": login.name, "variables": variables}),
         || format!("stored: {} logs in with its {} ({})\n", vendor.name, login.name, variables.join(", ")),
     )?;
     context.ui.hint("it is used where neither the dispatch nor an env bundle brings another");
     Ok(Exit::Done)
+}
+
+/// Takes a login from wherever there is one, and stores it in the place of what was there. Returns it with the variables that it
+/// came as.
+pub(super) async fn take(
+    context: &Context,
+    agora: &Agora,
+    vendor: &'static Vendor,
+    secrets: &[String],
+) -> Result<(&'static Login, Vec<String>), Failure> {
+    if let Some(values) = values(context, vendor, secrets)? {
+        let login = agora.store_login(vendor, &values).await?;
+        return Ok((login, values.keys().map(ToString::to_string).collect()));
+    }
+    vendor::codex_login(context, &agora.prepare_codex_home()?)?;
+    let login = agora.take_codex_login().await?.ok_or_else(|| {
+        Failure::outside("no-credential", "`codex login` left no login")
+            .hint("an API key does too: `agora auth codex --secret OPENAI_API_KEY`")
+    })?;
+    Ok((login, login.variables.iter().map(|name| (*name).to_owned()).collect()))
 }
 
 /// Returns what to store. `None`: the vendor's program is to log in, and keeps it itself.

@@ -51,7 +51,7 @@ Define what runs (each also has list, get and versions):
   env          Register variables, and references to secrets
 
 Set up:
-  init         Make the place where agora keeps everything
+  init         Set up: a login, a project's agents, settings
   doctor       See what this machine can do, and what is missing
 
 Also: auth, trust, explain, deploy, sync, thread, gc, completions.
@@ -184,7 +184,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Gc(command) => return command.run(&context).await,
             Command::Carry(command) => return command.run(&context).await,
             Command::Auth(command) => return command.run(&context).await,
-            Command::Init(command) => command.run(&context),
+            Command::Init(command) => command.run(&context).await,
             Command::Capability(command) => command.run(&context).await,
             Command::Subagent(command) => command.run(&context).await,
             Command::Env(command) => command.run(&context).await,
