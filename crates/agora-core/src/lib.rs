@@ -26,6 +26,8 @@ pub mod catalogue;
 pub mod credential;
 pub mod entry;
 pub mod event;
+pub mod git;
+pub mod ground;
 pub mod hash;
 pub mod id;
 pub mod job;
@@ -47,6 +49,7 @@ pub mod strict;
 pub mod template;
 mod text;
 pub mod time;
+pub mod wall;
 pub mod wire;
 
 pub use bundle::{Bundle, BundleKind, Manifest};

@@ -73,10 +73,13 @@ impl Agora {
     ) -> Result<(Thread, Option<Box<dyn Lease>>), Error> {
         let engine = self.engine()?;
         let checked = self.resolve(&dispatch, engine.world()).await?;
-        let Checked { job, key, secrets, login, is_built_in } = checked;
+        let Checked { mut job, key, secrets, login, is_built_in } = checked;
         if is_built_in {
             self.keep_builtin(job.resolved.subagent.content_hash).await?;
         }
+        let taken =
+            engine.world().grounds.take(&dispatch.ground, &job.thread_id).await.map_err(Error::Ground)?;
+        job.ground = taken.map(Box::new);
         let lease = match room {
             Room::Later if secrets.is_empty() => None,
             Room::Later | Room::Now => take(&engine, &job.thread_id).await?,
@@ -91,6 +94,8 @@ impl Agora {
         if !is_new {
             // What was staged belongs to a dispatch that is none.
             engine.world().vault.forget(&staged).await.map_err(Error::Secret)?;
+            let forgotten = engine.world().grounds.forget(&staged.thread_id).await;
+            forgotten.map_err(|error| Error::Carry(CarryError::Shelf(error)))?;
         }
         let Accepted { dispatch_id, thread_id, .. } = accepted.map_err(Error::Accept)?;
         let thread =
@@ -228,8 +233,10 @@ impl Agora {
         let report = view.report.as_ref().and_then(|text| engine.read_report(id, text));
         let shelf = &engine.world().shelf;
         let (stdout, stderr) = (said(&**shelf, id).await?, complained(&**shelf, id).await?);
+        let home = engine.world().grounds.came_home(&view.job.thread_id, id).await;
+        let home = home.map_err(|error| Error::Carry(CarryError::Shelf(error)))?.unwrap_or_default();
         let place = if view.claim.is_none() && view.state.is_live() { self.place(id).await? } else { None };
-        Ok(Read { view, thread, report, stdout, stderr, place }.into())
+        Ok(Read { view, thread, report, home, stdout, stderr, place }.into())
     }
 
     /// Does what every command does first: takes in what has ended, turns timers that are due, and names what nobody carries.

@@ -11,6 +11,7 @@ use agora_core::catalogue::{RegisterError, ResolveError};
 use agora_core::credential::Hit;
 use agora_core::login::Vendor;
 use agora_core::provider::blob::StoreError;
+use agora_core::provider::ground::GroundError;
 use agora_core::provider::ledger::LedgerError;
 use agora_core::provider::registry::RegistryError;
 use agora_core::provider::secret::SecretError;
@@ -124,6 +125,8 @@ pub enum Error {
     #[error("`{text}` begins the ids of several threads")]
     AmbiguousId { text: String, matches: Vec<String> },
     #[error(transparent)]
+    Ground(GroundError),
+    #[error(transparent)]
     Accept(AcceptError),
     #[error(transparent)]
     Carry(CarryError),
@@ -209,6 +212,9 @@ impl Error {
             Self::UnknownTarget { .. } => (Request, "unknown-target"),
             Self::UnknownId { .. } => (Request, "unknown-id"),
             Self::AmbiguousId { .. } => (Request, "ambiguous-id"),
+            Self::Ground(GroundError::Refused { .. }) => (Request, "workspace-refused"),
+            Self::Ground(GroundError::Git { .. }) => (Outside, "git-failed"),
+            Self::Ground(GroundError::Unavailable(error)) => unavailable(error),
             Self::Accept(AcceptError::KeyReused(_)) => (Request, "idempotency-key-reused"),
             Self::Accept(AcceptError::DispatchTaken(_)) => (Request, "dispatch-exists"),
             Self::Accept(AcceptError::NotNow { why: Illegal::QuestionOpen, .. }) => {

@@ -100,7 +100,7 @@ pub use carry::{Carried, CarryError, CarryingAside, Engine};
 pub use definition::{DefinitionError, read_subagent};
 pub use dispatch::Dispatch;
 pub use dispatch::login::{LoginSource, UsedLogin};
-pub use dispatch::result::{DispatchResult, Isolation, NeedsInput, Patch, shown_state};
+pub use dispatch::result::{DispatchResult, Isolation, NeedsInput, Patch, Workspace, shown_state};
 pub use error::{Error, ErrorKind};
 pub use explain::{ExplainedOverlay, Explanation, LaidFrom, Prompts};
 pub use handle::{Events, Thread};

@@ -15,6 +15,20 @@ use crate::settings::Settings;
 /// What workers get of their starter's variables: where programs are, and how to speak. Nothing that says who one is.
 const HARMLESS: [&str; 5] = ["PATH", "USER", "LANG", "TERM", "TZ"];
 
+/// What the host's git gets: whose it is, and how it reaches other machines when somebody names a URL.
+const GITS: [&str; 10] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "XDG_CONFIG_HOME",
+    "SSH_AUTH_SOCK",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+];
+
 /// Tells a carrier, which is in no project's directory, whose work it carries.
 pub const PROJECT_DIR: &str = "AGORA_PROJECT_DIR";
 
@@ -29,6 +43,8 @@ pub struct Surroundings {
     pub project_dir: Option<PathBuf>,
     /// What workers get of this process's variables.
     pub environment: Vec<(OsString, OsString)>,
+    /// What the host's git gets of them.
+    pub git_environment: Vec<(OsString, OsString)>,
     /// What a vendor's program could log in with.
     logins: BTreeMap<VariableName, SecretValue>,
     path: Option<OsString>,
@@ -63,6 +79,11 @@ impl Surroundings {
             settings: base("XDG_CONFIG_HOME", ".config").map(|config| config.join("agora/agora.toml")),
             project_dir: variable(PROJECT_DIR).map(PathBuf::from),
             environment: variables.iter().filter(|(name, _)| harmless(name)).cloned().collect(),
+            git_environment: variables
+                .iter()
+                .filter(|(name, _)| name.to_str().is_some_and(|name| GITS.contains(&name)))
+                .cloned()
+                .collect(),
             logins: names.filter_map(|name| login(name, variable(name)?)).collect(),
             path: variable("PATH"),
         })
@@ -79,6 +100,7 @@ impl Surroundings {
         let settings = Settings {
             environment: self.environment.clone(),
             logins: self.logins.clone(),
+            git_environment: self.git_environment.clone(),
             ..Settings::with_worker(program)
         };
         match &self.settings {

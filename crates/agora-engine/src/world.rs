@@ -10,6 +10,7 @@ use agora_core::blobs::Blobs;
 use agora_core::job::Job;
 use agora_core::provider::alarm::Alarm;
 use agora_core::provider::compute::Compute;
+use agora_core::provider::ground::Grounds;
 use agora_core::provider::lease::Leases;
 use agora_core::provider::ledger::{ClaimMark, Ledger};
 use agora_core::provider::secret::SecretError;
@@ -30,6 +31,7 @@ pub struct World {
     pub ledger: Arc<dyn Ledger>,
     pub leases: Arc<dyn Leases>,
     pub shelf: Arc<dyn Shelf>,
+    pub grounds: Arc<dyn Grounds>,
     pub blobs: Blobs,
     pub vault: Arc<dyn Vault>,
     pub targets: BTreeMap<Name, Target>,

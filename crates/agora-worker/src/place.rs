@@ -72,6 +72,11 @@ impl Place {
         self.dir.join("work")
     }
 
+    /// The layers of a workspace that has some, and its frozen states. Closed to the agent.
+    pub(crate) fn layers(&self) -> PathBuf {
+        self.dir.join(crate::room::LAYERS)
+    }
+
     /// What the worker leaves for the engine. Closed to the agent.
     pub(crate) fn out(&self) -> PathBuf {
         self.dir.join("out")

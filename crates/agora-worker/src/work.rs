@@ -28,6 +28,9 @@ pub fn work(guard: &[&str]) -> ExitCode {
 }
 
 fn outside(guard: &[&str]) -> io::Result<Outside> {
+    let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    // While there is one thread.
+    crate::room::enter(&environment);
     pass_life_on()?;
     // So that a worker, which may run for hours, keeps no directory busy.
     rustix::process::chdir("/")?;
@@ -40,7 +43,6 @@ fn outside(guard: &[&str]) -> io::Result<Outside> {
         program: std::env::current_exe()?,
         arguments: guard.iter().map(OsString::from).collect(),
     };
-    let environment = std::env::vars_os().collect();
     Ok(Outside { environment, guard, clock: Arc::new(SystemClock), cancel })
 }
 

@@ -5,6 +5,7 @@ use std::error::Error as _;
 use agora_core::Name;
 use agora_core::catalogue::ResolveError;
 use agora_core::login::Vendor;
+use agora_core::provider::ground::GroundError;
 use agora_core::provider::secret::SecretError;
 use agora_core::secret::SecretValueError;
 use agora_engine::{AcceptError, Error, ErrorKind, SecretSourceError, TreeFault};
@@ -107,6 +108,9 @@ fn hints(error: &Error) -> Vec<String> {
             vec![format!("it is one of {}; more than that goes into an env bundle", sets.join(", "))]
         }
         Error::NoProject { .. } => hint("name the project with `agora trust DIR`; your own settings need no trust"),
+        Error::Ground(GroundError::Refused { hint, .. } | GroundError::Git { hint, .. }) => {
+            hint.iter().cloned().collect()
+        }
         Error::NoHome => hint("set `AGORA_HOME` to a directory of your own"),
         Error::Render(_) => hint("give it in the input, or make it optional in the template: `{{#name}}…{{/name}}`"),
         Error::Circle { .. } => hint("let one of them stop extending the other"),

@@ -120,6 +120,7 @@ impl Engine {
             self.clear(Sweep::Really, &job.dispatch_id, Clearing::Everything).await?;
             self.world().vault.forget(&job).await.map_err(CarryError::Secret)?;
         }
+        self.world().grounds.forget(thread).await.map_err(CarryError::Shelf)?;
         Ok(true)
     }
 

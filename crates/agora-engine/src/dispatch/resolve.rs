@@ -260,6 +260,7 @@ fn request_key(dispatch: &Dispatch) -> Result<Option<RequestKey>, Error> {
         "processes": dispatch.processes,
         "labels": dispatch.labels,
         "priority": dispatch.priority,
+        "workspace": format!("{:?}", dispatch.ground),
     });
     let request: ContentHash = canonical::hash(&request).map_err(Error::Canonical)?;
     Ok(Some(RequestKey { key: key.clone(), request }))

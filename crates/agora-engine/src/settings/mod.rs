@@ -19,6 +19,7 @@ use agora_core::time::Clock;
 use agora_core::wire::keys::EngineKeys;
 use agora_providers::codex::CodexHome;
 use agora_providers::compute::{LocalProcess, WorkerProgram, boot_id};
+use agora_providers::ground::LocalGrounds;
 use agora_providers::keys::engine_secret;
 use agora_providers::lease::LocalLeases;
 use agora_providers::ledger::SqliteLedger;
@@ -43,6 +44,8 @@ pub struct Settings {
     pub worker: WorkerProgram,
     /// Variables that workers get of their starter's: where programs are, and how to speak. No credentials.
     pub environment: Vec<(OsString, OsString)>,
+    /// Variables that the host's git gets, which takes workspaces and brings work home: where it is, and whose it is.
+    pub git_environment: Vec<(OsString, OsString)>,
     /// What the caller's own environment has to log in with. Used when a dispatch has nothing else.
     pub logins: BTreeMap<VariableName, SecretValue>,
     /// What all dispatches' places together may take, before a sweep takes snapshots of ended threads away.
@@ -73,6 +76,7 @@ impl Settings {
             targets: BTreeMap::from([(local(), TargetSettings::default())]),
             worker: WorkerProgram { program: program.as_ref().to_owned(), arguments },
             environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
+            git_environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
             logins: BTreeMap::new(),
             store_max_bytes: 10 << 30,
             ignored: None,
@@ -113,6 +117,7 @@ impl Settings {
             ledger: Arc::new(ledger),
             leases: Arc::new(LocalLeases::new(home.clone())),
             shelf: Arc::new(LocalShelf::new(home.clone())),
+            grounds: Arc::new(LocalGrounds::new(home.clone(), &self.git_environment)),
             blobs,
             vault: Arc::new(LocalVault {
                 secrets,

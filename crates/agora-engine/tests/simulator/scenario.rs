@@ -10,6 +10,7 @@ use agora_engine::{Engine, Sweep, Target, World};
 
 use crate::deed::{self, Deed, Told};
 use crate::executor::{Executor, Process};
+use crate::grounds::NoGrounds;
 use crate::machine::{Faults, Machine};
 use crate::seams::{Seams, whole};
 use crate::store::{Kind, Store};
@@ -83,6 +84,7 @@ impl Story {
         let world = World {
             ledger: seams.clone(),
             leases: seams.clone(),
+            grounds: Arc::new(NoGrounds),
             shelf: seams.clone(),
             blobs: Blobs::new(seams.clone()),
             vault: seams.clone(),

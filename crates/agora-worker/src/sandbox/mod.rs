@@ -6,3 +6,9 @@
 pub mod probe;
 #[cfg(target_os = "linux")]
 pub(crate) mod syscall;
+
+/// Moves this process into namespaces of its own. It must have one thread.
+#[cfg(target_os = "linux")]
+pub(crate) fn own_namespaces(which: rustix::thread::UnshareFlags) -> std::io::Result<()> {
+    Ok(syscall::unshare(which)?)
+}

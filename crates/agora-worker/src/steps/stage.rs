@@ -14,6 +14,7 @@ use crate::desk::Desk;
 use crate::fault::{Fault, workspace};
 use crate::needs_input::teach;
 use crate::overlay::{Contents, Laid, lay};
+use crate::room::Room;
 
 /// A workspace with everything in it that was declared.
 #[derive(Debug)]
@@ -31,6 +32,12 @@ pub(crate) fn stage(fetched: Fetched, desk: &mut Desk) -> Result<Staged, Fault> 
         fs::create_dir_all(&dir).map_err(workspace("making the dispatch's directories"))?;
     }
     let Fetched { task, runtime, capabilities, env, supplied } = fetched;
+    if let Some(at) = &task.manifest.workspace {
+        let furnished =
+            Room::furnish(at, &desk.place).map_err(workspace("making the workspace from its ground"))?;
+        desk.room = Some(furnished.room);
+        desk.report.workspace = Some(furnished.report);
+    }
     let helper = helper(&task, &runtime)?;
     let (layers, contents) = layers(helper.as_ref(), &capabilities);
     let plan = plan(&runtime.rules(), &layers).map_err(Fault::Conflict)?;
@@ -39,6 +46,11 @@ pub(crate) fn stage(fetched: Fetched, desk: &mut Desk) -> Result<Staged, Fault> 
         desk.say(Said::OverlayDropped { path: dropped.path.clone(), winner, loser })?;
     }
     let laid = lay(&desk.place.work(), &plan, &contents).map_err(Fault::Overlay)?;
+    if desk.room.is_some() {
+        let paths = plan.files.iter().map(|file| file.path.as_str());
+        crate::room::exclude(&desk.place.work(), paths)
+            .map_err(workspace("telling git what is not its own"))?;
+    }
     Ok(Staged { task, runtime, env, supplied, laid })
 }
 

@@ -25,6 +25,12 @@ pub(in crate::cli) struct Options {
     /// Lay this capability over the workspace after the assigned ones; may be given again
     #[arg(long, value_name = "NAME")]
     add_capability: Vec<String>,
+    /// What the agent works on: a directory (in a git repository: that repository as it is now), or a repository's URL
+    #[arg(long, value_name = "DIR|URL")]
+    workspace: Option<String>,
+    /// Work on this commit, branch or tag of the repository instead of what is there now
+    #[arg(long, value_name = "REF")]
+    base: Option<String>,
     /// What was worked out before, as JSON or @FILE
     #[arg(long, value_name = "JSON|@FILE")]
     partial_state: Option<String>,
@@ -82,6 +88,10 @@ impl Options {
         self.model.as_deref()
     }
 
+    pub(in crate::cli) fn names_a_workspace(&self) -> bool {
+        self.workspace.is_some()
+    }
+
     /// Tells which of the options that mean one dispatch was given.
     pub(in crate::cli) fn meant_for_one(&self) -> Option<&'static str> {
         let given = [
@@ -103,6 +113,8 @@ impl Options {
         if !self.add_capability.is_empty() {
             dispatch = dispatch.add_capabilities(self.add_capability);
         }
+        dispatch = optional(dispatch, self.workspace, workspace);
+        dispatch = optional(dispatch, self.base, Dispatch::base);
         if let Some(state) = self.partial_state.as_deref() {
             dispatch = dispatch.partial_state(read_state(state)?);
         }
@@ -133,6 +145,16 @@ fn optional<T>(dispatch: Dispatch, value: Option<T>, set: impl FnOnce(Dispatch, 
         Some(value) => set(dispatch, value),
         None => dispatch,
     }
+}
+
+/// Tells a directory from a URL, as git does.
+pub(in crate::cli) fn workspace(dispatch: Dispatch, text: String) -> Dispatch {
+    let path = std::path::Path::new(&text);
+    // A bare repository has no working tree to take: it is fetched from, like one elsewhere.
+    let bare = path.join("HEAD").is_file() && path.join("objects").is_dir();
+    let remote = text.contains("://")
+        || (!path.exists() && text.split('/').next().is_some_and(|host| host.contains(':')));
+    if bare || remote { dispatch.workspace_from(text) } else { dispatch.workspace(text) }
 }
 
 fn read_state(argument: &str) -> Result<Value, Failure> {

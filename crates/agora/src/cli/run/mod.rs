@@ -67,6 +67,7 @@ impl Run {
             None => Some(one::input(self.input.as_deref(), task(self.task, self.input.is_some())?)?),
         };
         let model = self.options.model().map(str::to_owned);
+        let has_workspace = self.options.names_a_workspace();
         let agora = open_to_run(context).await?;
         let dispatch = self.options.request("claude")?;
         let agent = agent::choose(context, &agora, self.agent.as_deref(), &dispatch).await?;
@@ -79,14 +80,14 @@ impl Run {
                 None => dispatch,
             };
             each.check(&agora, &dispatch).await?;
-            dispatch = here(context, dispatch);
+            dispatch = if has_workspace { dispatch } else { here(context, dispatch) };
             dispatch = save(context, &agora, self.save.as_ref(), &agent.found, model, dispatch).await?;
             return each.run(context, &agora, dispatch, manner.pause_ok).await;
         }
         dispatch = dispatch.input(input.unwrap_or_default());
         // Before anything is said or saved that holds only if it is accepted.
         agora.check(&dispatch).await?;
-        dispatch = here(context, dispatch);
+        dispatch = if has_workspace { dispatch } else { here(context, dispatch) };
         dispatch = save(context, &agora, self.save.as_ref(), &agent.found, model, dispatch).await?;
         one::run(context, &agora, dispatch, manner).await
     }
@@ -126,7 +127,7 @@ fn read_task() -> Result<String, Failure> {
 /// Lets it work on the repository that the current directory is in.
 fn here(context: &Context, dispatch: Dispatch) -> Dispatch {
     match context.config.repository() {
-        Some(_repository) => dispatch,
+        Some(repository) => dispatch.workspace(repository),
         None => {
             context.ui.note("this is no git repository: the agent begins with an empty directory");
             dispatch
