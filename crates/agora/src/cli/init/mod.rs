@@ -54,7 +54,7 @@ impl Init {
             match answer {
                 Answer::Do => offer.accept(context, &agora).await?,
                 Answer::Tell => {
-                    context.ui.note(format_args!("would {}: {}", offer.says(), offer.otherwise()))
+                    context.ui.note(format_args!("would {}: {}", offer.says(), offer.otherwise()));
                 }
                 Answer::Leave => context.ui.note(format_args!("left: {}", offer.otherwise())),
             }
