@@ -101,6 +101,11 @@ fn with_a_credential_that_is_refused() {
     let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(told["failure"]["code"], "auth");
     assert!(told["durationMs"].as_u64().unwrap() < 10_000, "{}", told["durationMs"]);
+    let shown = cli.run(&["show"]).success();
+    assert!(
+        shown.contains("hint:        the api-key is refused; `agora auth claude` stores another"),
+        "{shown}"
+    );
 }
 
 #[test]
