@@ -20,6 +20,8 @@ use agora_core::secret::SecretValueError;
 use agora_core::state::Illegal;
 use agora_core::template::RenderError;
 
+use agora_providers::ground::ApplyError;
+
 use crate::carry::CarryError;
 use crate::carry::accept::AcceptError;
 use crate::definition::DefinitionError;
@@ -127,6 +129,8 @@ pub enum Error {
     #[error(transparent)]
     Ground(GroundError),
     #[error(transparent)]
+    Apply(ApplyError),
+    #[error(transparent)]
     Accept(AcceptError),
     #[error(transparent)]
     Carry(CarryError),
@@ -215,6 +219,7 @@ impl Error {
             Self::Ground(GroundError::Refused { .. }) => (Request, "workspace-refused"),
             Self::Ground(GroundError::Git { .. }) => (Outside, "git-failed"),
             Self::Ground(GroundError::Unavailable(error)) => unavailable(error),
+            Self::Apply(error) => apply(error),
             Self::Accept(AcceptError::KeyReused(_)) => (Request, "idempotency-key-reused"),
             Self::Accept(AcceptError::DispatchTaken(_)) => (Request, "dispatch-exists"),
             Self::Accept(AcceptError::NotNow { why: Illegal::QuestionOpen, .. }) => {
@@ -251,6 +256,21 @@ fn carry(error: &CarryError) -> (ErrorKind, &'static str) {
         CarryError::Secret(error) => secret(error),
         CarryError::UnknownThread(_) => (Request, "unknown-id"),
         CarryError::NoPapers(_) => (Outside, "ledger-damaged"),
+    }
+}
+
+fn apply(error: &ApplyError) -> (ErrorKind, &'static str) {
+    use ErrorKind::{Outside, Request};
+    match error {
+        ApplyError::Nothing => (Request, "nothing-to-apply"),
+        ApplyError::NoPlace => (Request, "no-source"),
+        ApplyError::NoRef => (Request, "no-ref"),
+        ApplyError::Refused { .. } => (Request, "patch-refused"),
+        ApplyError::OnSight(_) => (Request, "apply-wants-yes"),
+        ApplyError::Conflicts(_) => (Request, "apply-conflicts"),
+        ApplyError::Branch(_) => (Request, "branch-refused"),
+        ApplyError::NoGit => (Outside, "no-git"),
+        ApplyError::Git(_) => (Outside, "git-failed"),
     }
 }
 

@@ -67,6 +67,7 @@
 //! ```
 
 mod agora;
+mod apply;
 mod auth;
 mod builtin;
 mod carry;
@@ -93,6 +94,7 @@ pub use agora_core::bundle::BundleKind;
 pub use agora_core::job::Attendance;
 pub use agora_core::name::{Name, Namespace};
 pub use agora_providers::SystemClock;
+pub use agora_providers::ground::{AppliedWork, ApplyError, ApplyTo, OnSight};
 pub use carry::accept::{AcceptError, Accepted, Novelty, RequestKey};
 pub use carry::recover::Recovered;
 pub use carry::sweep::{Sweep, Swept};

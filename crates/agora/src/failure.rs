@@ -8,7 +8,7 @@ use agora_core::login::Vendor;
 use agora_core::provider::ground::GroundError;
 use agora_core::provider::secret::SecretError;
 use agora_core::secret::SecretValueError;
-use agora_engine::{AcceptError, Error, ErrorKind, SecretSourceError, TreeFault};
+use agora_engine::{AcceptError, ApplyError, Error, ErrorKind, SecretSourceError, TreeFault};
 
 use crate::exit::Exit;
 
@@ -111,6 +111,7 @@ fn hints(error: &Error) -> Vec<String> {
         Error::Ground(GroundError::Refused { hint, .. } | GroundError::Git { hint, .. }) => {
             hint.iter().cloned().collect()
         }
+        Error::Apply(error) => apply_hints(error),
         Error::NoHome => hint("set `AGORA_HOME` to a directory of your own"),
         Error::Render(_) => hint("give it in the input, or make it optional in the template: `{{#name}}…{{/name}}`"),
         Error::Circle { .. } => hint("let one of them stop extending the other"),
@@ -155,6 +156,29 @@ fn request_hints(error: &Error) -> Vec<String> {
         _ => return storage_hints(error.code()),
     };
     vec![hint]
+}
+
+/// What to do about work that was not applied.
+fn apply_hints(error: &ApplyError) -> Vec<String> {
+    let hints: &[&str] = match error {
+        ApplyError::Nothing => &["`agora show ID` tells what it did"],
+        ApplyError::NoPlace | ApplyError::NoRef => {
+            &["`agora apply ID --patch` prints it; `git apply` takes that anywhere"]
+        }
+        ApplyError::Refused { .. } => &["nothing was changed; `agora apply ID --patch` shows what it holds"],
+        ApplyError::OnSight(_) => &[
+            "nothing was changed; look at them with `agora apply ID --patch`",
+            "`agora apply ID --yes` takes them all the same",
+        ],
+        ApplyError::Conflicts(_) => &[
+            "nothing was changed; `agora apply ID --branch NAME` makes a branch, which git merges with conflict marks",
+            "or put your own changes aside with `git stash`, apply, and `git stash pop`",
+        ],
+        ApplyError::Branch(_) => &["choose another name: `--branch NAME`"],
+        ApplyError::NoGit => &["install git, or take the patch elsewhere: `agora apply ID --patch`"],
+        ApplyError::Git(_) => &["nothing was changed; `agora apply ID --patch` prints it"],
+    };
+    hints.iter().map(|&hint| hint.to_owned()).collect()
 }
 
 fn no_login_hints(vendor: &Vendor) -> Vec<String> {

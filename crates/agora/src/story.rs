@@ -60,6 +60,12 @@ fn next(result: &DispatchResult) -> Option<String> {
     if verify.is_some() {
         return Some(format!("`agora logs {id} --part verify` shows what the verify command found"));
     }
+    let home = result.patch.as_ref().and_then(|patch| patch.git_ref.as_ref());
+    if let Some(home) = home.filter(|_| changed(result) > 0) {
+        return Some(format!(
+            "`git diff HEAD...{home}` shows what it changed, `agora apply {id}` brings it into your files"
+        ));
+    }
     if changed(result) > 0 {
         return Some(format!("`agora logs {id} --part patch` shows what it changed"));
     }

@@ -274,6 +274,7 @@ fn a_first_task_works_on_a_copy_of_the_repository_as_it_is() {
         "A project.\n",
         "the user's is as it was"
     );
+    assert!(ran.stderr.contains("`agora apply d_"), "and the next command brings it home: {}", ran.stderr);
     // Outside a repository it begins with nothing, and says so.
     let ran = run(cli.command(&["run", "--agent", "writer", "x"]).current_dir(root(&cli).join("home")));
     assert!(

@@ -20,12 +20,12 @@ fn the_first_screen() {
 
     Run and look:
       run          Run an agent on a task, in this repository
+      apply        Bring a thread's work into your files
       ls           List what runs and ran
       show         Show what became of a dispatch
       logs         Print what an agent printed
       cancel       Cancel a dispatch, or a thread that waits
       continue     Go on with a thread that ended
-      dispatch     Run a subagent of yours: dispatch run, list, describe, logs, watch, cancel
 
     Define what runs (each also has list, get and versions):
       capability   Register files that are laid over an agent's workspace
@@ -36,7 +36,7 @@ fn the_first_screen() {
       init         Set up: a login, a project's agents, settings
       doctor       See what this machine can do, and what is missing
 
-    Also: auth, trust, explain, deploy, sync, thread, gc, completions.
+    Also: auth, trust, dispatch, thread, explain, deploy, sync, gc, completions.
 
     Options:
           --json              Print exactly one JSON document, also on error

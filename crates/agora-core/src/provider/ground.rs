@@ -72,9 +72,8 @@ pub trait Grounds: fmt::Debug + Send + Sync {
 
     /// Takes away bases that no thread needs and that are not the newest of their source, and what was taken for threads that
     /// never came to be.
-    async fn sweep(
-        &self,
-        known: &(dyn for<'a> Fn(&'a ThreadId) -> bool + Send + Sync),
-        really: bool,
-    ) -> Result<GroundsSwept, Unavailable>;
+    async fn sweep(&self, unknown: &[ThreadId], really: bool) -> Result<GroundsSwept, Unavailable>;
+
+    /// Returns every thread that has a ground.
+    async fn list(&self) -> Result<Vec<ThreadId>, Unavailable>;
 }

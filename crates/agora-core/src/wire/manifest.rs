@@ -189,9 +189,23 @@ pub struct WorkspaceAt {
     /// Directories outside that the workspace's repository reads objects from: what is behind the wall must see them.
     #[serde(default)]
     pub borrowed: Vec<Location>,
+    /// Whether it may be made of layers, where the machine can.
+    #[serde(default)]
+    pub layers: Layers,
     /// Who works there, as git names people. `None` outside a repository.
     #[serde(default)]
     pub people: Option<People>,
+}
+
+/// Whether a workspace may be made of layers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layers {
+    /// Where the machine can.
+    #[default]
+    Auto,
+    /// It is a copy.
+    Never,
 }
 
 /// Whose work it is, and who does it.

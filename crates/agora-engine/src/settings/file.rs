@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use agora_core::Name;
+use agora_core::wire::manifest::Layers;
 use serde::Deserialize;
 
 use super::{Settings, TargetSettings};
@@ -45,6 +46,7 @@ enum Isolation {
 #[serde(deny_unknown_fields, default)]
 struct Store {
     max: Option<String>,
+    overlay: Option<Layers>,
 }
 
 /// Why a file of settings cannot be used.
@@ -92,6 +94,7 @@ fn lay_file(file: File, settings: &mut Settings) -> Result<(), SettingsError> {
         let max = bytes(&max).ok_or_else(|| SettingsError::Wrong(not_a_size("store.max", &max)))?;
         settings.store_max_bytes = max;
     }
+    settings.workspace_layers = file.store.overlay.unwrap_or(settings.workspace_layers);
     Ok(())
 }
 
@@ -154,13 +157,13 @@ mod tests {
     #[test]
     fn what_is_said_is_laid_over_the_defaults() {
         let settings = read(
-            "[target.local]\nmax_concurrent = 5\n[target.big]\nmemory = \"4GiB\"\n[store]\nmax = \"1GiB\"\n",
+            "[target.local]\nmax_concurrent = 5\n[target.big]\nmemory = \"4GiB\"\n[store]\nmax = \"1GiB\"\noverlay = \"never\"\n",
         )
         .unwrap();
         let target = |name: &str| settings.targets[&name.parse::<Name>().unwrap()].clone();
         assert_eq!(target("local").max_concurrent, 5);
         assert_eq!((target("big").max_concurrent, target("big").memory_bytes), (2, Some(4 << 30)));
-        assert_eq!(settings.store_max_bytes, 1 << 30);
+        assert_eq!((settings.store_max_bytes, settings.workspace_layers), (1 << 30, Layers::Never));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use agora_core::provider::secret::SecretStore;
 use agora_core::secret::SecretValue;
 use agora_core::time::Clock;
 use agora_core::wire::keys::EngineKeys;
+use agora_core::wire::manifest::Layers;
 use agora_providers::codex::CodexHome;
 use agora_providers::compute::{LocalProcess, WorkerProgram, boot_id};
 use agora_providers::ground::LocalGrounds;
@@ -52,6 +53,8 @@ pub struct Settings {
     pub store_max_bytes: u64,
     /// What a project's file says that does not count, because nobody trusts it.
     pub ignored: Option<Ignored>,
+    /// Whether workspaces may be made of layers, by overlayfs, where the machine can. Else they are copies.
+    pub workspace_layers: Layers,
 }
 
 /// A named place to run.
@@ -80,6 +83,7 @@ impl Settings {
             logins: BTreeMap::new(),
             store_max_bytes: 10 << 30,
             ignored: None,
+            workspace_layers: Layers::Auto,
         }
     }
 
@@ -117,7 +121,9 @@ impl Settings {
             ledger: Arc::new(ledger),
             leases: Arc::new(LocalLeases::new(home.clone())),
             shelf: Arc::new(LocalShelf::new(home.clone())),
-            grounds: Arc::new(LocalGrounds::new(home.clone(), &self.git_environment)),
+            grounds: Arc::new(
+                LocalGrounds::new(home.clone(), &self.git_environment).with_layers(self.workspace_layers),
+            ),
             blobs,
             vault: Arc::new(LocalVault {
                 secrets,

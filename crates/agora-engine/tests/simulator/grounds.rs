@@ -35,11 +35,11 @@ impl Grounds for NoGrounds {
         Ok(())
     }
 
-    async fn sweep(
-        &self,
-        _known: &(dyn for<'a> Fn(&'a ThreadId) -> bool + Send + Sync),
-        _really: bool,
-    ) -> Result<GroundsSwept, Unavailable> {
+    async fn sweep(&self, _unknown: &[ThreadId], _really: bool) -> Result<GroundsSwept, Unavailable> {
         Ok(GroundsSwept::default())
+    }
+
+    async fn list(&self) -> Result<Vec<ThreadId>, Unavailable> {
+        Ok(Vec::new())
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown, lchown, symlink};
 use std::path::Path;
 
-use agora_core::wall::AGENT_ID;
+use agora_core::wall::{AGENT_ID, has_agent};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, fstat, futimens, ioctl_ficlone, openat,
     statat, utimensat,
@@ -36,7 +36,8 @@ pub(super) struct Owner(Option<u32>);
 
 impl Owner {
     pub(super) fn of_this_process() -> Self {
-        Self(rustix::process::geteuid().is_root().then_some(AGENT_ID))
+        let known = || fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| has_agent(&map));
+        Self((rustix::process::geteuid().is_root() && known()).then_some(AGENT_ID))
     }
 
     pub(super) fn set(self, path: &Path) -> io::Result<()> {

@@ -9,12 +9,11 @@
 //!
 //! Everything that the agent could have written is data here: its configuration, hooks, filters and attributes are not even copied.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use agora_core::git::patch::{self, Change};
+use agora_core::git::patch;
 use agora_core::ground::{Author, Ground};
 use agora_core::job::Job;
 use agora_core::provider::Unavailable;
@@ -22,18 +21,19 @@ use agora_core::provider::ground::CameHome;
 use agora_core::wire::report::{Artifact, Report};
 use agora_core::{ContentHash, DispatchId, ThreadId};
 
+use super::base::BASES;
 use super::local::LocalGrounds;
+use super::own::{Origin, Own, Why, Work, said};
 use super::repository::is_id;
 use super::take::{FILES, dir_of, unavailable};
-use super::walk::at;
 use crate::dispatch_dir::DispatchDir;
 use crate::git::host::line;
 use crate::git::layout::Layout;
-use crate::git::{Git, GitError};
+
 use crate::shelf::untrusted::{self, Found};
 
 /// No patch of a worker's is larger.
-const PATCH_BYTES: u64 = 300 << 20;
+pub(super) const PATCH_BYTES: u64 = 300 << 20;
 /// Nor are all objects that it keeps.
 const COMMITS_BYTES: u64 = 300 << 20;
 /// How many commits an agent makes at most.
@@ -42,9 +42,6 @@ const EMPTY_TREES: [&str; 2] = [
     "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
     "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
 ];
-
-/// Why there is no ref.
-type Why = String;
 
 impl LocalGrounds {
     /// Names the note of how a dispatch's work came home.
@@ -70,12 +67,11 @@ impl LocalGrounds {
             dir_of(self.home.root(), &job.thread_id).join(format!("quarantine-{}", job.dispatch_id));
         let _ = crate::shelf::remove(&quarantine);
         let coming = Coming {
-            git,
+            own: Own { git, dir: &quarantine },
             ground,
             job,
             report,
             top: Path::new(top),
-            dir: &quarantine,
             out: DispatchDir::new(&self.home, &job.dispatch_id).out(),
             origin: Origin {
                 files: dir_of(self.home.root(), &job.thread_id).join(FILES),
@@ -93,6 +89,14 @@ impl LocalGrounds {
         self.put_note(&note, &home)
     }
 
+    /// Says where the files are as they were when a ground was taken.
+    pub(super) fn origin(&self, job: &Job, ground: &Ground) -> Origin {
+        Origin {
+            files: dir_of(self.home.root(), &job.thread_id).join(FILES),
+            base: ground.base.as_ref().map(|base| self.home.root().join(BASES).join(base).join("files")),
+        }
+    }
+
     fn put_note(&self, note: &Path, home: &CameHome) -> Result<(), Unavailable> {
         let bytes = serde_json::to_vec(home).map_err(|error| unavailable("write", note, error.into()))?;
         // A thread whose ground is gone needs no note either.
@@ -100,38 +104,12 @@ impl LocalGrounds {
     }
 }
 
-/// Where files are as they were when the ground was taken.
-struct Origin {
-    files: PathBuf,
-    base: Option<PathBuf>,
-}
-
-impl Origin {
-    /// Finds a file as it was. A link counts as what it says.
-    fn read(&self, path: &[u8]) -> Option<(&'static str, Vec<u8>)> {
-        use std::os::unix::ffi::OsStringExt;
-        use std::os::unix::fs::PermissionsExt;
-        let all = [Some(&self.files), self.base.as_ref()];
-        let (path, meta) = all.into_iter().flatten().find_map(|root| {
-            let path = at(root, path);
-            Some((path.clone(), fs::symlink_metadata(path).ok()?))
-        })?;
-        if meta.is_symlink() {
-            return Some(("120000", fs::read_link(path).ok()?.into_os_string().into_vec()));
-        }
-        let mode = if meta.permissions().mode() & 0o100 == 0 { "100644" } else { "100755" };
-        meta.is_file().then(|| fs::read(path).ok()).flatten().map(|bytes| (mode, bytes))
-    }
-}
-
 struct Coming<'a> {
-    git: &'a Git,
+    own: Own<'a>,
     ground: &'a Ground,
     job: &'a Job,
     report: &'a Report,
     top: &'a Path,
-    /// The repository of our own.
-    dir: &'a Path,
     out: PathBuf,
     origin: Origin,
 }
@@ -141,11 +119,9 @@ impl Coming<'_> {
         let Some(patch_at) = &self.report.patch else { return Ok(()) };
         let bytes = self.left(&patch_at.artifact, PATCH_BYTES)?;
         let changes = patch::changes(&bytes).map_err(|error| error.to_string())?;
-        let redacted: BTreeSet<&str> = patch_at.redacted_files.iter().map(String::as_str).collect();
-        let is_redacted = |change: &&Change| redacted.contains(&*String::from_utf8_lossy(&change.path));
         let layout = Layout::of(self.top).map_err(|error| error.to_string())?;
         let layout = layout.ok_or_else(|| format!("`{}` is no repository any more", self.top.display()))?;
-        self.prepare(&layout)?;
+        self.own.prepare(self.top, Some(&layout))?;
         let head = self.ground.head.as_deref();
         let tip = match self.own_commits(head, home) {
             Ok(tip) => tip,
@@ -158,57 +134,27 @@ impl Coming<'_> {
         if changes.is_empty() && tip.is_none() {
             return Ok(());
         }
-        let left: Vec<&Change> = changes.iter().filter(is_redacted).collect();
-        if !left.is_empty() {
-            home.warnings.push(format!("{} with a secret in it is not in the ref", counted(left.len())));
+        let work = Work::new(&bytes, &changes, &patch_at.redacted_files);
+        if !work.left.is_empty() {
+            home.warnings.push(format!("{} with a secret in it is not in the ref", counted(work.left.len())));
         }
         let parent = tip.as_deref().or(head);
-        let tree = self.tree(&bytes, &changes, &left, head, parent)?;
+        let tree = self.tree(&work, head, parent)?;
         let old =
-            parent.map(|parent| self.read(&["rev-parse", &format!("{parent}^{{tree}}")])).transpose()?;
+            parent.map(|parent| self.own.read(&["rev-parse", &format!("{parent}^{{tree}}")])).transpose()?;
         let commit = match parent {
             Some(parent) if old.as_deref() == Some(&*tree) => parent.to_owned(),
             _ => self.commit(&tree, parent)?,
         };
         let name = format!("refs/agora/{}", self.job.thread_id);
-        self.read(&["update-ref", &name, &commit])?;
+        self.own.read(&["update-ref", &name, &commit])?;
         self.hand_over(&name)?;
         (home.git_ref, home.commit) = (Some(name), Some(commit));
         Ok(())
     }
 
-    /// Reads what the worker left, if it is what the worker signed.
     fn left(&self, artifact: &Artifact, most: u64) -> Result<Vec<u8>, Why> {
-        let path = self.out.join(&artifact.path);
-        let found = untrusted::open(&path).map_err(|error| error.to_string())?;
-        let Found::File(file) = found else { return Err(format!("`{}` is not there", artifact.path)) };
-        let mut bytes = Vec::new();
-        file.take(most + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-        if bytes.len() as u64 > most || ContentHash::of(&bytes) != artifact.sha256 {
-            return Err(format!("`{}` is not what the worker left", artifact.path));
-        }
-        Ok(bytes)
-    }
-
-    /// Makes the repository of our own: the user's objects can be read there, and nothing else is theirs.
-    fn prepare(&self, layout: &Layout) -> Result<(), Why> {
-        fs::create_dir_all(self.dir).map_err(|error| error.to_string())?;
-        let format = self.git.call(self.top, "rev-parse").run(["--show-object-format"]);
-        let format = format.map(|out| line(&out)).map_err(said)?;
-        let format = format!("--object-format={format}");
-        let init = self.git.call(self.dir, "init").env("GIT_CONFIG_GLOBAL", "/dev/null");
-        init.run(["--quiet", "--bare", "--template=", &format, "."]).map_err(said)?;
-        let lines: Vec<String> =
-            layout.objects().iter().map(|path| format!("{}\n", path.display())).collect();
-        let alternates = self.dir.join("objects/info");
-        fs::create_dir_all(&alternates)
-            .and_then(|()| fs::write(alternates.join("alternates"), lines.concat()))
-            .map_err(|error| error.to_string())?;
-        let shallow = layout.common.join("shallow");
-        if shallow.is_file() {
-            fs::copy(shallow, self.dir.join("shallow")).map_err(|error| error.to_string())?;
-        }
-        Ok(())
+        left(&self.out, artifact, most)
     }
 
     /// Takes in the agent's own commits. Returns the last one, if there is one beyond where it began.
@@ -223,14 +169,14 @@ impl Coming<'_> {
             let not: Vec<String> = head.map(|head| format!("^{head}")).into_iter().collect();
             let arguments =
                 more.iter().copied().chain([&*commits.head]).chain(not.iter().map(String::as_str));
-            self.git.call(self.dir, command).run(arguments).map(|out| line(&out)).map_err(said)
+            self.own.git.call(self.own.dir, command).run(arguments).map(|out| line(&out)).map_err(said)
         };
         let most = format!("--max-count={}", COMMITS + 1);
         let count: u64 = range("rev-list", &["--count", &most])?.parse().unwrap_or(u64::MAX);
         if count > COMMITS {
             return Err(format!("there are more than {COMMITS}"));
         }
-        self.read(&[
+        self.own.read(&[
             "fsck",
             "--strict",
             "--no-dangling",
@@ -260,7 +206,7 @@ impl Coming<'_> {
             rest = after;
             let name =
                 str::from_utf8(name).ok().filter(|name| is_id(name)).ok_or(io::ErrorKind::InvalidData)?;
-            let dir = self.dir.join("objects").join(&name[..2]);
+            let dir = self.own.dir.join("objects").join(&name[..2]);
             fs::create_dir_all(&dir)?;
             fs::write(dir.join(&name[2..]), object)?;
         }
@@ -268,76 +214,16 @@ impl Coming<'_> {
     }
 
     /// Builds the tree that the work ended with: the parent's, with every file that the patch is about as it ended.
-    fn tree(
-        &self,
-        patch: &[u8],
-        changes: &[Change],
-        left: &[&Change],
-        head: Option<&str>,
-        parent: Option<&str>,
-    ) -> Result<String, Why> {
-        let before = self.dir.join("before.index");
-        let on = |index: &Path, command: &str| self.git.call(self.dir, command).env("GIT_INDEX_FILE", index);
-        let begin = |index: &Path, commit: Option<&str>| match commit {
-            Some(commit) => on(index, "read-tree").run([commit]).map(drop).map_err(said),
-            None => on(index, "read-tree").run(["--empty"]).map(drop).map_err(said),
-        };
-        begin(&before, head)?;
-        let touched: BTreeSet<&[u8]> = changes
-            .iter()
-            .filter(|change| !left.contains(change))
-            .flat_map(|change| [Some(&*change.path), change.from.as_deref()])
-            .flatten()
-            .collect();
-        // The files as they were: what was not committed then is part of what the patch stands on.
-        let mut info = Vec::new();
-        for path in &touched {
-            match self.origin.read(path) {
-                Some((mode, bytes)) => {
-                    let id = line(
-                        &self
-                            .git
-                            .call(self.dir, "hash-object")
-                            .input(bytes)
-                            .run(["-w", "--stdin"])
-                            .map_err(said)?,
-                    );
-                    info.extend(format!("{mode} {id}\t").bytes());
-                }
-                None => info.extend(format!("0 {}\t", "0".repeat(40)).bytes()),
-            }
-            info.extend(*path);
-            info.push(0);
-        }
-        on(&before, "update-index").input(info).run(["-z", "--index-info"]).map_err(said)?;
+    fn tree(&self, work: &Work<'_>, head: Option<&str>, parent: Option<&str>) -> Result<String, Why> {
+        let touched = work.touched();
         if touched.is_empty() {
             return parent.map_or(Ok(EMPTY_TREES[0].to_owned()), |parent| {
-                self.read(&["rev-parse", &format!("{parent}^{{tree}}")])
+                self.own.read(&["rev-parse", &format!("{parent}^{{tree}}")])
             });
         }
-        let excludes = left.iter().map(|change| format!("--exclude={}", escaped(&change.path)));
-        let arguments = ["--cached", "--whitespace=nowarn"].map(str::to_owned).into_iter().chain(excludes);
-        on(&before, "apply").input(patch).run(arguments).map_err(said)?;
-        let after = on(&before, "ls-files").run(["-s", "-z"]).map_err(said)?;
-        let mut info = Vec::new();
-        let mut there = BTreeSet::new();
-        for entry in after.split(|&byte| byte == 0).filter(|entry| !entry.is_empty()) {
-            let Some(tab) = entry.iter().position(|&byte| byte == b'\t') else { continue };
-            if touched.contains(&entry[tab + 1..]) {
-                there.insert(&entry[tab + 1..]);
-                info.extend(entry);
-                info.push(0);
-            }
-        }
-        for path in touched.difference(&there) {
-            info.extend(format!("0 {}\t", "0".repeat(40)).bytes());
-            info.extend(*path);
-            info.push(0);
-        }
-        let last = self.dir.join("last.index");
-        begin(&last, parent)?;
-        on(&last, "update-index").input(info).run(["-z", "--index-info"]).map_err(said)?;
-        on(&last, "write-tree").run([""; 0]).map(|out| line(&out)).map_err(said)
+        let sides = self.own.sides(work, head, &self.origin)?;
+        let after = self.own.entries(&sides.after, &touched)?;
+        self.own.tree_with(parent, &after)
     }
 
     fn commit(&self, tree: &str, parent: Option<&str>) -> Result<String, Why> {
@@ -351,7 +237,7 @@ impl Coming<'_> {
             (self.ground.author.clone().unwrap_or_else(nobody), Author::committer(subagent));
         // By the time of the worker's end, so that whoever does it again makes the same commit.
         let date = format!("@{} +0000", self.report.ended_at.as_millis() / 1000);
-        let call = self.git.call(self.dir, "commit-tree").input(message);
+        let call = self.own.git.call(self.own.dir, "commit-tree").input(message);
         let call = call.env("GIT_AUTHOR_NAME", author.name).env("GIT_AUTHOR_EMAIL", author.email);
         let call = call.env("GIT_COMMITTER_NAME", committer.name).env("GIT_COMMITTER_EMAIL", committer.email);
         let call = call.env("GIT_AUTHOR_DATE", &date).env("GIT_COMMITTER_DATE", &date);
@@ -364,8 +250,9 @@ impl Coming<'_> {
         let arguments =
             ["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc", "--no-recurse-submodules"];
         let refs = format!("+{name}:{name}");
-        let from = self.dir.to_string_lossy();
-        self.git
+        let from = self.own.dir.to_string_lossy();
+        self.own
+            .git
             .call(self.top, "fetch")
             .set("fetch.fsckObjects=true")
             .set("transfer.fsckObjects=true")
@@ -375,29 +262,20 @@ impl Coming<'_> {
             .map(drop)
             .map_err(said)
     }
-
-    fn read(&self, arguments: &[&str]) -> Result<String, Why> {
-        let (command, rest) = arguments.split_first().ok_or("no command")?;
-        self.git.call(self.dir, command).run(rest).map(|out| line(&out)).map_err(said)
-    }
-}
-
-/// Writes a path so that a pattern means it alone.
-fn escaped(path: &[u8]) -> String {
-    let mut text = String::new();
-    for character in String::from_utf8_lossy(path).chars() {
-        if matches!(character, '*' | '?' | '[' | '\\') {
-            text.push('\\');
-        }
-        text.push(character);
-    }
-    text
 }
 
 fn counted(files: usize) -> String {
     if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
 }
 
-fn said(error: GitError) -> Why {
-    error.to_string()
+/// Reads what the worker left, if it is what the worker signed.
+pub(super) fn left(out: &Path, artifact: &Artifact, most: u64) -> Result<Vec<u8>, Why> {
+    let found = untrusted::open(&out.join(&artifact.path)).map_err(|error| error.to_string())?;
+    let Found::File(file) = found else { return Err(format!("`{}` is not there", artifact.path)) };
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > most || ContentHash::of(&bytes) != artifact.sha256 {
+        return Err(format!("`{}` is not what the worker left", artifact.path));
+    }
+    Ok(bytes)
 }

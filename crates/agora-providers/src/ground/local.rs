@@ -9,7 +9,7 @@ use agora_core::ground::{Author, Ground, GroundRequest};
 use agora_core::job::Job;
 use agora_core::provider::Unavailable;
 use agora_core::provider::ground::{CameHome, GroundError, Grounds, GroundsSwept};
-use agora_core::wire::manifest::{Location, People, WorkspaceAt};
+use agora_core::wire::manifest::{Layers, Location, People, WorkspaceAt};
 use agora_core::wire::report::Report;
 use agora_core::{DispatchId, ThreadId};
 use async_trait::async_trait;
@@ -30,12 +30,19 @@ const ABANDONED_SECONDS: u64 = 3600;
 pub struct LocalGrounds {
     pub(super) home: Home,
     pub(super) git: Option<Git>,
+    layers: Layers,
 }
 
 impl LocalGrounds {
     /// Uses the git that these variables lead to, if there is one.
     pub fn new(home: Home, environment: &[(OsString, OsString)]) -> Self {
-        Self { git: Git::find(environment), home }
+        Self { git: Git::find(environment), home, layers: Layers::Auto }
+    }
+
+    /// Says whether workspaces may be made of layers.
+    #[must_use]
+    pub fn with_layers(self, layers: Layers) -> Self {
+        Self { layers, ..self }
     }
 
     fn take_now(&self, request: &GroundRequest, thread: &ThreadId) -> Result<Option<Ground>, GroundError> {
@@ -73,11 +80,7 @@ impl LocalGrounds {
         String::from_utf8(name).ok()
     }
 
-    fn sweep_now(
-        &self,
-        known: &(dyn Fn(&ThreadId) -> bool + Send + Sync),
-        really: bool,
-    ) -> io::Result<GroundsSwept> {
+    fn sweep_now(&self, unknown: &[ThreadId], really: bool) -> io::Result<GroundsSwept> {
         let mut swept = GroundsSwept::default();
         let grounds = self.home.root().join("grounds");
         let mut pinned = Vec::new();
@@ -86,7 +89,7 @@ impl LocalGrounds {
             let thread = name.to_str().and_then(|name| name.parse::<ThreadId>().ok());
             let size = crate::shelf::size_of(&dir)?;
             swept.bytes_before += size;
-            if thread.is_some_and(|thread| known(&thread)) || !is_old(&dir) {
+            if thread.is_some_and(|thread| !unknown.contains(&thread)) || !is_old(&dir) {
                 pinned.extend(self.pinned(&dir));
                 swept.bytes_after += size;
             } else if really {
@@ -159,6 +162,7 @@ impl Grounds for LocalGrounds {
                 .map(|path| Self::location(path))
                 .collect::<Result<_, _>>()?,
             ground: Self::location(&dir)?,
+            layers: self.layers,
             people,
         })
     }
@@ -186,13 +190,16 @@ impl Grounds for LocalGrounds {
         blocking(move || crate::shelf::remove(&dir).map_err(|error| unavailable("remove", &dir, error))).await
     }
 
-    async fn sweep(
-        &self,
-        known: &(dyn for<'a> Fn(&'a ThreadId) -> bool + Send + Sync),
-        really: bool,
-    ) -> Result<GroundsSwept, Unavailable> {
-        let root = self.home.root().to_owned();
-        self.sweep_now(known, really).map_err(|error| unavailable("sweep", &root, error))
+    async fn sweep(&self, unknown: &[ThreadId], really: bool) -> Result<GroundsSwept, Unavailable> {
+        let (this, unknown) = (self.clone(), unknown.to_vec());
+        let swept = blocking(move || this.sweep_now(&unknown, really)).await;
+        swept.map_err(|error| unavailable("sweep", self.home.root(), error))
+    }
+
+    async fn list(&self) -> Result<Vec<ThreadId>, Unavailable> {
+        let dir = self.home.root().join("grounds");
+        let names = list_dir(&dir).map_err(|error| unavailable("list", &dir, error))?;
+        Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
     }
 }
 

@@ -7,17 +7,21 @@
 //! ```
 //!
 //! `index` and `base` are the cache, `copy` reads what may change meanwhile, `repository` makes what an agent's git sees, `commit`
-//! takes a commit instead of a working tree, `homecoming` brings work back as a ref, `local` is the provider.
+//! takes a commit instead of a working tree, `homecoming` brings work back as a ref, `apply` into the
+//! user's own tree, both with a repository of our `own`; `local` is the provider.
 
+mod apply;
 mod base;
 mod commit;
 mod copy;
 mod homecoming;
 mod index;
 mod local;
+mod own;
 mod pick;
 mod repository;
 mod take;
 mod walk;
 
+pub use apply::{AppliedWork, ApplyError, ApplyTo, OnSight};
 pub use local::LocalGrounds;

@@ -22,8 +22,10 @@ mod layered;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
-use agora_core::wire::manifest::{Location, WorkspaceAt};
+use agora_core::wall::{AGENT_ID, has_agent};
+use agora_core::wire::manifest::{Layers, Location, WorkspaceAt};
 use agora_core::wire::report::WorkspaceReport;
 
 pub(crate) use changes::{pack, unpack};
@@ -75,7 +77,11 @@ impl Room {
         let lower = Lower::new(ground, base)?;
         let (layers, work) = (place.layers(), place.work());
         fs::create_dir_all(&layers)?;
-        let (how, report) = match Layered::mount(&lower, &layers, &work) {
+        let layered = match at.layers {
+            Layers::Auto => Layered::mount(&lower, &layers, &work),
+            Layers::Never => Err(io::Error::other("`store.overlay` is `never`")),
+        };
+        let (how, report) = match layered {
             Ok(layered) => {
                 (How::Layered(layered), WorkspaceReport { via: "overlayfs".to_owned(), why: None })
             }
@@ -127,10 +133,13 @@ impl Room {
     }
 }
 
-/// Gives a file to whoever runs behind the wall, when this worker is root.
+/// Gives a file to whoever runs behind the wall, when this worker is root and there is such a user.
 fn give_away(path: &Path) -> io::Result<()> {
-    use agora_core::wall::AGENT_ID;
-    if rustix::process::geteuid().is_root() {
+    static KNOWN: LazyLock<bool> = LazyLock::new(|| {
+        let known = || fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| has_agent(&map));
+        rustix::process::geteuid().is_root() && known()
+    });
+    if *KNOWN {
         std::os::unix::fs::lchown(path, Some(AGENT_ID), Some(AGENT_ID))?;
     }
     Ok(())

@@ -27,6 +27,7 @@ impl Gc {
         let swept = agora.sweep(mode).await?;
         let document = json!({
             "dryRun": self.dry_run, "threads": swept.threads, "strays": swept.strays, "snapshots": swept.snapshots,
+            "bases": swept.bases,
             "bytesBefore": swept.bytes_before, "bytesAfter": swept.bytes_after,
         });
         context.ui.result(
@@ -34,10 +35,11 @@ impl Gc {
             || {
                 let verb = if self.dry_run { "would take away" } else { "took away" };
                 format!(
-                    "{verb} {}, {}, {}; {} MiB before, {} MiB after\n",
+                    "{verb} {}, {}, {}, {}; {} MiB before, {} MiB after\n",
                     counted(swept.threads.len(), "ended thread"),
                     counted(swept.strays.len(), "stray"),
                     counted(swept.snapshots.len(), "snapshot"),
+                    counted(usize::try_from(swept.bases).unwrap_or(usize::MAX), "base"),
                     swept.bytes_before >> 20,
                     swept.bytes_after >> 20,
                 )

@@ -38,12 +38,12 @@ const HELP: &str = "\
 
 Run and look:
   run          Run an agent on a task, in this repository
+  apply        Bring a thread's work into your files
   ls           List what runs and ran
   show         Show what became of a dispatch
   logs         Print what an agent printed
   cancel       Cancel a dispatch, or a thread that waits
   continue     Go on with a thread that ended
-  dispatch     Run a subagent of yours: dispatch run, list, describe, logs, watch, cancel
 
 Define what runs (each also has list, get and versions):
   capability   Register files that are laid over an agent's workspace
@@ -54,7 +54,7 @@ Set up:
   init         Set up: a login, a project's agents, settings
   doctor       See what this machine can do, and what is missing
 
-Also: auth, trust, explain, deploy, sync, thread, gc, completions.
+Also: auth, trust, dispatch, thread, explain, deploy, sync, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -85,13 +85,14 @@ enum Command {
     #[command(hide = true)]
     Auth(auth::Auth),
     Doctor(doctor::Doctor),
-    #[command(subcommand, visible_alias = "dispatches")]
+    #[command(subcommand, visible_alias = "dispatches", hide = true)]
     Dispatch(dispatch::Dispatch),
     Ls(dispatch::list::List),
     Show(dispatch::show::Show),
     Logs(dispatch::logs::Logs),
     Cancel(dispatch::cancel::Cancel),
     Continue(dispatch::go_on::Continue),
+    Apply(dispatch::apply::Apply),
     #[command(subcommand, visible_alias = "threads", hide = true)]
     Thread(thread::Thread),
     #[command(hide = true)]
@@ -180,6 +181,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Logs(command) => return command.run(&context).await,
             Command::Cancel(command) => return command.run(&context).await,
             Command::Continue(command) => return command.run(&context).await,
+            Command::Apply(command) => return command.run(&context).await,
             Command::Thread(command) => return command.run(&context).await,
             Command::Gc(command) => return command.run(&context).await,
             Command::Carry(command) => return command.run(&context).await,
@@ -210,6 +212,7 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
         | Command::Logs(_)
         | Command::Cancel(_)
         | Command::Continue(_)
+        | Command::Apply(_)
         | Command::Thread(_)
         | Command::Gc(_)
         | Command::Carry(_) => builder.enable_time().build(),
@@ -294,7 +297,8 @@ mod tests {
     #[test]
     fn every_command_has_an_example() {
         fn check(command: &clap::Command, path: &str) {
-            for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+            for sub in command.get_subcommands().filter(|sub| !["worker", "carry"].contains(&sub.get_name()))
+            {
                 let path = format!("{path} {}", sub.get_name());
                 if sub.has_subcommands() {
                     check(sub, &path);

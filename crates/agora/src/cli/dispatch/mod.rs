@@ -1,5 +1,6 @@
 //! `agora dispatch`, and its short forms: run a subagent, look at what runs and ran, cancel it, go on with it.
 
+pub(super) mod apply;
 pub(super) mod cancel;
 pub(super) mod carry;
 pub(super) mod go_on;
@@ -28,6 +29,7 @@ pub(super) enum Dispatch {
     Logs(logs::Logs),
     Watch(watch::Watch),
     Cancel(cancel::Cancel),
+    Apply(apply::Apply),
 }
 
 impl Dispatch {
@@ -39,6 +41,7 @@ impl Dispatch {
             Self::Logs(command) => command.run(context).await,
             Self::Watch(command) => command.run(context).await,
             Self::Cancel(command) => command.run(context).await,
+            Self::Apply(command) => command.run(context).await,
         }
     }
 }
