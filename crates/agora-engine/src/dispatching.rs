@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use agora_core::bundle::VariableName;
 use agora_core::catalogue::near;
 use agora_core::job::Job;
+use agora_core::provider::ground::CameHome;
 use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{DispatchRow, Filter};
 use agora_core::provider::shelf::Shelf;
@@ -233,8 +234,13 @@ impl Agora {
         let report = view.report.as_ref().and_then(|text| engine.read_report(id, text));
         let shelf = &engine.world().shelf;
         let (stdout, stderr) = (said(&**shelf, id).await?, complained(&**shelf, id).await?);
-        let home = engine.world().grounds.came_home(&view.job.thread_id, id).await;
-        let home = home.map_err(|error| Error::Carry(CarryError::Shelf(error)))?.unwrap_or_default();
+        let home = match &view.job.ground {
+            Some(_) => {
+                let home = engine.world().grounds.came_home(&view.job.thread_id, id).await;
+                home.map_err(|error| Error::Carry(CarryError::Shelf(error)))?.unwrap_or_default()
+            }
+            None => CameHome::default(),
+        };
         let place = if view.claim.is_none() && view.state.is_live() { self.place(id).await? } else { None };
         Ok(Read { view, thread, report, home, stdout, stderr, place }.into())
     }
