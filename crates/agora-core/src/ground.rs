@@ -89,3 +89,24 @@ impl Author {
         Self { name: format!("agora/{subagent}"), email: "agora@localhost".to_owned() }
     }
 }
+
+/// Tells whether the user that runs behind the wall, when root runs the worker, is known where a map of user ids holds (`/proc/self/uid_map`): root of a user namespace knows few.
+pub fn has_agent(uid_map: &str) -> bool {
+    uid_map.lines().any(|line| {
+        let mut numbers = line.split_ascii_whitespace().map(|number| number.parse::<u64>().unwrap_or(0));
+        let (first, _, count) = (numbers.next(), numbers.next(), numbers.next());
+        first.zip(count).is_some_and(|(first, count)| {
+            (first..first.saturating_add(count)).contains(&crate::wall::AGENT_ID.into())
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn root_of_a_namespace_knows_only_whom_it_maps() {
+        assert!(super::has_agent("         0          0 4294967295\n"));
+        assert!(super::has_agent("0 1000 1\n1 100000 65536\n"));
+        assert!(!super::has_agent("0 1000 1\n") && !super::has_agent(""));
+    }
+}

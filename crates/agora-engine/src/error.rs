@@ -148,6 +148,15 @@ pub enum Error {
     #[cfg(feature = "docker")]
     #[error(transparent)]
     Image(BuildError),
+    #[error("agora cannot {doing} codex's login in `{}`", path.display())]
+    CodexHome {
+        doing: String,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("there is no `agora.toml` in `{}` nor above it", from.display())]
+    NoProject { from: PathBuf },
     #[error("there is no place to keep anything: neither AGORA_HOME nor HOME is set")]
     NoHome,
     #[error("`{file}` cannot be used")]
@@ -229,6 +238,8 @@ impl Error {
             Self::NoLogin { .. } => (Outside, "no-credential"),
             Self::NotALogin { .. } => (Request, "not-a-credential"),
             Self::NoHome => (Outside, "no-home"),
+            Self::CodexHome { .. } => (Outside, "codex-login"),
+            Self::NoProject { .. } => (Request, "no-project"),
             Self::Settings { .. } => (Request, "config-invalid"),
             #[cfg(feature = "docker")]
             Self::Image(error) => image(error),

@@ -29,6 +29,7 @@ pub struct Thread {
     id: ThreadId,
     dispatch_id: DispatchId,
     login: Option<UsedLogin>,
+    is_new: bool,
     /// Whoever carries the thread in this process.
     carrier: Mutex<Option<Carrier>>,
 }
@@ -37,11 +38,20 @@ type Carrier = JoinHandle<Result<ThreadView, CarryError>>;
 
 impl Thread {
     pub(crate) fn new(agora: Agora, engine: Engine, id: ThreadId, dispatch_id: DispatchId) -> Self {
-        Self { agora, engine, id, dispatch_id, login: None, carrier: Mutex::default() }
+        Self { agora, engine, id, dispatch_id, login: None, is_new: false, carrier: Mutex::default() }
     }
 
     pub(crate) fn with_login(self, login: Option<UsedLogin>) -> Self {
         Self { login, ..self }
+    }
+
+    pub(crate) fn novel(self, is_new: bool) -> Self {
+        Self { is_new, ..self }
+    }
+
+    /// Tells whether the dispatch was accepted just now. False for one that is found again, also by its idempotency key.
+    pub fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// Returns which login the agent gets, right after the dispatch was accepted: a caller may want to say so.

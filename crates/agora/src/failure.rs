@@ -111,6 +111,7 @@ fn hints(error: &Error) -> Vec<String> {
             let sets: Vec<_> = sets.map(|login| format!("`{}`", login.variables.join("` with `"))).collect();
             vec![format!("it is one of {}; more than that goes into an env bundle", sets.join(", "))]
         }
+        Error::NoProject { .. } => hint("name the project with `agora trust DIR`; your own settings need no trust"),
         Error::Ground(GroundError::Refused { hint, .. } | GroundError::Git { hint, .. }) => {
             hint.iter().cloned().collect()
         }

@@ -1,4 +1,4 @@
-//! One line that says how far a dispatch is. Only on a terminal.
+//! One line that says how far a dispatch is, or many are. Only on a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -18,14 +18,47 @@ const FILE_BYTES: u64 = 64 * 1024;
 /// How wide a terminal is that does not say.
 const COLUMNS: usize = 80;
 
-/// The line.
+/// A line that is written again and again in its own place.
+#[derive(Debug)]
+pub(crate) struct LiveLine {
+    shown: bool,
+    quiet: bool,
+}
+
+impl LiveLine {
+    pub(crate) fn new(ui: Ui) -> Self {
+        Self { shown: false, quiet: ui.form() == Form::Json || !std::io::stderr().is_terminal() }
+    }
+
+    /// Waits a moment, until the line may be written again. Waits for ever where nobody looks.
+    pub(crate) async fn tick(&self) {
+        if self.quiet {
+            return std::future::pending().await;
+        }
+        tokio::time::sleep(TICK).await;
+    }
+
+    pub(crate) fn write(&mut self, line: &str) {
+        self.shown = true;
+        // Wide letters count as one here: where they are too many, the terminal cuts the line, and does not wrap it.
+        let _ = write!(std::io::stderr(), "\r\x1b[K\x1b[?7l{}\x1b[?7h", fitting(line, columns()));
+    }
+
+    /// Takes the line away.
+    pub(crate) fn clear(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// How far one dispatch is.
 #[derive(Debug)]
 pub(crate) struct Progress {
     agora: Agora,
     dispatch: DispatchId,
     began: Instant,
-    shown: bool,
-    quiet: bool,
+    line: LiveLine,
 }
 
 /// What the worker says of the agent while it runs.
@@ -41,16 +74,12 @@ struct Said {
 
 impl Progress {
     pub(crate) fn new(ui: Ui, agora: Agora, dispatch: DispatchId) -> Self {
-        let quiet = ui.form() == Form::Json || !std::io::stderr().is_terminal();
-        Self { agora, dispatch, began: Instant::now(), shown: false, quiet }
+        Self { agora, dispatch, began: Instant::now(), line: LiveLine::new(ui) }
     }
 
     /// Waits a moment, and writes the line again. Waits for ever where nobody looks.
     pub(crate) async fn tick(&mut self) {
-        if self.quiet {
-            return std::future::pending().await;
-        }
-        tokio::time::sleep(TICK).await;
+        self.line.tick().await;
         let said = self.said().await;
         let elapsed = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut line = format!("{} {}", self.dispatch, span(elapsed));
@@ -72,9 +101,7 @@ impl Progress {
                 Ok(None) | Err(_) => "  starting".to_owned(),
             }]),
         }
-        self.shown = true;
-        // Wide letters count as one here: where they are too many, the terminal cuts the line, and does not wrap it.
-        let _ = write!(std::io::stderr(), "\r\x1b[K\x1b[?7l{}\x1b[?7h", fitting(&line, columns()));
+        self.line.write(&line);
     }
 
     async fn said(&self) -> Option<Said> {
@@ -84,9 +111,7 @@ impl Progress {
 
     /// Takes the line away.
     pub(crate) fn clear(&mut self) {
-        if std::mem::take(&mut self.shown) {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
-        }
+        self.line.clear();
     }
 }
 

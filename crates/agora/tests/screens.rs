@@ -19,7 +19,8 @@ fn the_first_screen() {
     Usage: agora [OPTIONS] <COMMAND>
 
     Run and look:
-      dispatch     Run a subagent: dispatch run, list, describe, logs, watch, cancel
+      run          Run an agent on a task, in this repository
+      apply        Bring a thread's work into your files
       ls           List what runs and ran
       show         Show what became of a dispatch
       logs         Print what an agent printed
@@ -30,13 +31,12 @@ fn the_first_screen() {
       capability   Register files that are laid over an agent's workspace
       subagent     Register what agent runs, and assign capabilities to it
       env          Register variables, and references to secrets
-      explain      See what a subagent resolves to, and its prompts
 
     Set up:
-      init         Make the place where agora keeps everything
+      init         Set up: a login, a project's agents, settings
       doctor       See what this machine can do, and what is missing
 
-    Also: auth, deploy, sync, thread, gc, completions.
+    Also: auth, trust, dispatch, thread, explain, deploy, sync, gc, completions.
 
     Options:
           --json              Print exactly one JSON document, also on error

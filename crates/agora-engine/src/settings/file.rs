@@ -1,4 +1,4 @@
-//! `agora.toml`, the user's: which places to run there are, and how much may be kept.
+//! `agora.toml`, the user's or a project's: which places to run there are, and how much may be kept.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -83,7 +83,22 @@ pub(super) fn lay(path: &Path, settings: &mut Settings) -> Result<(), SettingsEr
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(SettingsError::Unreadable(error)),
     };
-    let file: File = toml::from_str(&text).map_err(|error| SettingsError::Wrong(in_a_line(&text, &error)))?;
+    lay_text(&text, settings)
+}
+
+/// Lays what a file's text says over the settings.
+pub(super) fn lay_text(text: &str, settings: &mut Settings) -> Result<(), SettingsError> {
+    let file = toml::from_str(text).map_err(|error| SettingsError::Wrong(in_a_line(text, &error)))?;
+    lay_file(file, settings)
+}
+
+/// Lays what is left of a file over the settings.
+pub(super) fn lay_table(table: toml::Table, settings: &mut Settings) -> Result<(), SettingsError> {
+    let file = File::deserialize(table).map_err(|error| SettingsError::Wrong(error.message().to_owned()))?;
+    lay_file(file, settings)
+}
+
+fn lay_file(file: File, settings: &mut Settings) -> Result<(), SettingsError> {
     for (name, target) in file.target {
         let parsed: Name = match name.parse() {
             Ok(parsed) => parsed,
@@ -102,7 +117,7 @@ pub(super) fn lay(path: &Path, settings: &mut Settings) -> Result<(), SettingsEr
 }
 
 /// Says what is wrong and where, without a drawing.
-fn in_a_line(text: &str, error: &toml::de::Error) -> String {
+pub(super) fn in_a_line(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map(|before| format!("line {}: ", before.matches('\n').count() + 1));
     format!("{}{}", line.unwrap_or_default(), error.message().trim_end())
@@ -186,7 +201,7 @@ fn not_a_size(key: &str, text: &str) -> String {
 }
 
 /// Reads a size: a whole number with `B`, `KiB`, `MiB`, `GiB` or `TiB`.
-fn bytes(text: &str) -> Option<u64> {
+pub(super) fn bytes(text: &str) -> Option<u64> {
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let shift = match unit.trim() {

@@ -69,10 +69,10 @@ pub(crate) fn write(settings: &[Setting]) -> String {
         let head = (&setting.section, &setting.subsection);
         if last != Some(head) {
             let below = setting.subsection.as_deref().map(|below| format!(" {}", quoted(below)));
-            text += &format!("[{}{}]\n", setting.section, below.unwrap_or_default());
+            text.extend(["[", &setting.section, &below.unwrap_or_default(), "]\n"]);
             last = Some(head);
         }
-        text += &format!("\t{} = {}\n", setting.key, quoted(&setting.value));
+        text.extend(["\t", &setting.key, " = ", &quoted(&setting.value), "\n"]);
     }
     text
 }

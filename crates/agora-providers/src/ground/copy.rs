@@ -5,7 +5,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown, lchown, symlink};
 use std::path::Path;
 
-use agora_core::wall::{AGENT_ID, has_agent};
+use agora_core::ground::has_agent;
+use agora_core::wall::AGENT_ID;
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, fstat, futimens, ioctl_ficlone, openat,
     statat, utimensat,

@@ -121,6 +121,12 @@ impl Own<'_> {
         Ok(Sides { before, after: tree()? })
     }
 
+    /// Returns the id of nothing, which is as long as every other one here.
+    fn no_id(&self) -> String {
+        let config = fs::read_to_string(self.dir.join("config")).unwrap_or_default();
+        "0".repeat(if config.contains("sha256") { 64 } else { 40 })
+    }
+
     /// Writes what stands at a path as git takes it in: nothing takes it away.
     pub(super) fn entry(
         &self,
@@ -138,7 +144,7 @@ impl Own<'_> {
                     .map_err(said)?;
                 info.extend(format!("{mode} {}\t", line(&id)).bytes());
             }
-            None => info.extend(format!("0 {}\t", "0".repeat(40)).bytes()),
+            None => info.extend(format!("0 {}\t", self.no_id()).bytes()),
         }
         info.extend(path);
         info.push(0);

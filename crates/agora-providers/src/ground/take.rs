@@ -23,6 +23,8 @@ use crate::home::read_capped;
 /// What may differ from a base before a new one is made: that much is copied for every thread.
 const DELTA_BYTES: u64 = 32 << 20;
 const DELTA_FILES: usize = 2000;
+/// More paths than a project has.
+const MOST: usize = 3_000_000;
 /// How many are named of what was left out.
 const NAMED: usize = 1000;
 /// Files of such an age may still be changed within the same tick of a file system's clock.
@@ -61,6 +63,10 @@ impl Taker<'_> {
         };
         let looked_at = self.clock().map_err(failed("write", self.staged))?;
         let mut found = walk::walk(&root, self.home).map_err(failed("list", &root))?;
+        if found.entries.len() > MOST {
+            let why = io::Error::other(format!("it has more than {MOST} files"));
+            return Err(refused(&root, &why));
+        }
         let layouts = layouts(&root, &found);
         let included =
             read_capped(&root.join(".worktreeinclude"), 1 << 20).ok().flatten().unwrap_or_default();

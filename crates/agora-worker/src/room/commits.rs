@@ -47,10 +47,7 @@ pub(crate) fn head(work: &Path) -> Result<Option<String>, Unkept> {
     }
     let mut name = "HEAD".to_owned();
     for _ in 0..5 {
-        let text = match text(work, &name)? {
-            Some(text) => text,
-            None => return packed(work, &name).map(Some),
-        };
+        let Some(text) = text(work, &name)? else { return packed(work, &name).map(Some) };
         match text.strip_prefix("ref:") {
             Some(next) => name = next.trim().to_owned(),
             None => return if is_id(&text) { Ok(Some(text)) } else { Err(Unkept::Head) },

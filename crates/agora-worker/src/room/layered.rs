@@ -198,9 +198,9 @@ fn is_opaque(dir: &Path) -> bool {
 /// Whatever a kernel was built to prefer: a layer's directories are what they seem, and hold whole files.
 fn common() -> &'static str {
     if rustix::process::geteuid().is_root() {
-        ",redirect_dir=off,metacopy=off,index=off"
+        ",redirect_dir=nofollow,metacopy=off,index=off"
     } else {
-        ",redirect_dir=off,metacopy=off,index=off,userxattr"
+        ",redirect_dir=nofollow,metacopy=off,index=off,userxattr"
     }
 }
 

@@ -24,7 +24,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use agora_core::wall::{AGENT_ID, has_agent};
+use agora_core::ground::has_agent;
+use agora_core::wall::AGENT_ID;
 use agora_core::wire::manifest::{Layers, Location, WorkspaceAt};
 use agora_core::wire::report::WorkspaceReport;
 

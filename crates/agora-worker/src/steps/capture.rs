@@ -112,9 +112,9 @@ fn commits(invoked: &Invoked, desk: &mut Desk) {
         // Written through: what is wrong with them is told apart from what is wrong with the disk.
         let mut wrong = None;
         let written = write(desk, COMMITS, |file| {
-            commits::pack(&work, &desk.redactor, file).or_else(|error| {
+            commits::pack(&work, &desk.redactor, file).map_err(|error| {
                 wrong = Some(error);
-                Err(io::ErrorKind::Other.into())
+                io::ErrorKind::Other.into()
             })
         });
         match (written, wrong) {
@@ -126,7 +126,7 @@ fn commits(invoked: &Invoked, desk: &mut Desk) {
     match kept {
         Ok(kept) => desk.report.commits = kept,
         Err(why) => {
-            desk.warn(format!("the agent's commits are not kept, its work is one commit: {}", chain(&why)))
+            desk.warn(format!("the agent's commits are not kept, its work is one commit: {}", chain(&why)));
         }
     }
 }

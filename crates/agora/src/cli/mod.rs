@@ -13,9 +13,11 @@ mod gc;
 #[cfg(feature = "docker")]
 mod image;
 mod init;
+mod run;
 mod subagent;
 mod sync;
 mod thread;
+mod trust;
 pub(crate) mod worker;
 
 use std::ffi::OsString;
@@ -37,7 +39,8 @@ const HELP: &str = "\
 {usage-heading} {usage}
 
 Run and look:
-  dispatch     Run a subagent: dispatch run, list, describe, logs, watch, cancel, apply
+  run          Run an agent on a task, in this repository
+  apply        Bring a thread's work into your files
   ls           List what runs and ran
   show         Show what became of a dispatch
   logs         Print what an agent printed
@@ -48,13 +51,12 @@ Define what runs (each also has list, get and versions):
   capability   Register files that are laid over an agent's workspace
   subagent     Register what agent runs, and assign capabilities to it
   env          Register variables, and references to secrets
-  explain      See what a subagent resolves to, and its prompts
 
 Set up:
-  init         Make the place where agora keeps everything
+  init         Set up: a login, a project's agents, settings
   doctor       See what this machine can do, and what is missing
 
-Also: apply, auth, deploy, sync, thread, image, gc, completions.
+Also: auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -80,18 +82,18 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(Box<run::Run>),
     Init(init::Init),
     #[command(hide = true)]
     Auth(auth::Auth),
     Doctor(doctor::Doctor),
-    #[command(subcommand, visible_alias = "dispatches")]
+    #[command(subcommand, visible_alias = "dispatches", hide = true)]
     Dispatch(dispatch::Dispatch),
     Ls(dispatch::list::List),
     Show(dispatch::show::Show),
     Logs(dispatch::logs::Logs),
     Cancel(dispatch::cancel::Cancel),
     Continue(dispatch::go_on::Continue),
-    #[command(hide = true)]
     Apply(dispatch::apply::Apply),
     #[command(subcommand, visible_alias = "threads", hide = true)]
     Thread(thread::Thread),
@@ -109,9 +111,12 @@ enum Command {
     #[command(subcommand, visible_alias = "envs")]
     Env(env::Env),
     #[command(hide = true)]
+    Trust(trust::Trust),
+    #[command(hide = true)]
     Deploy(deploy::Deploy),
     #[command(hide = true)]
     Sync(sync::Sync),
+    #[command(hide = true)]
     Explain(explain::Explain),
     #[command(hide = true)]
     Completions(completions::Completions),
@@ -174,6 +179,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
     runtime.block_on(async {
         let done = match arguments.command {
             Command::Doctor(command) => return command.run(&context).await,
+            Command::Run(command) => return command.run(&context).await,
             Command::Dispatch(command) => return command.run(&context).await,
             Command::Ls(command) => return command.run(&context).await,
             Command::Show(command) => return command.run(&context).await,
@@ -185,12 +191,13 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Gc(command) => return command.run(&context).await,
             Command::Carry(command) => return command.run(&context).await,
             Command::Auth(command) => return command.run(&context).await,
-            Command::Init(command) => command.run(&context),
+            Command::Init(command) => command.run(&context).await,
             #[cfg(feature = "docker")]
             Command::Image(command) => command.run(&context).await,
             Command::Capability(command) => command.run(&context).await,
             Command::Subagent(command) => command.run(&context).await,
             Command::Env(command) => command.run(&context).await,
+            Command::Trust(command) => command.run(&context),
             Command::Deploy(command) => command.run(&context).await,
             Command::Sync(command) => command.run(&context).await,
             Command::Explain(command) => command.run(&context).await,
@@ -205,7 +212,8 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
 fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     match command {
-        Command::Dispatch(_)
+        Command::Run(_)
+        | Command::Dispatch(_)
         | Command::Ls(_)
         | Command::Show(_)
         | Command::Logs(_)
@@ -305,7 +313,8 @@ mod tests {
     #[test]
     fn every_command_has_an_example() {
         fn check(command: &clap::Command, path: &str) {
-            for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+            for sub in command.get_subcommands().filter(|sub| !["worker", "carry"].contains(&sub.get_name()))
+            {
                 let path = format!("{path} {}", sub.get_name());
                 if sub.has_subcommands() {
                     check(sub, &path);

@@ -190,7 +190,7 @@ fn an_ordinary_user_gets_the_same() {
         let log = user.git(&dir, &["log", "--format=%s", &git_ref(&result)]);
         assert_eq!(log, "w: what was not committed\nmine\nfirst\n");
         if mode == Mode::Layers {
-            println!("via {}", result["workspace"]["via"]);
+            println!("via {} {}", result["workspace"]["via"], result["workspace"]["why"]);
         }
     }
 }

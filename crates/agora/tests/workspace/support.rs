@@ -162,9 +162,12 @@ pub(crate) struct Untouched {
     index: Vec<u8>,
     refs: String,
     config: Vec<u8>,
-    /// With everything that a stat tells, also when it was last read.
-    files: Vec<(PathBuf, Vec<u8>, (i64, i64, i64, i64, u64, u32))>,
+    /// With what a stat tells.
+    files: Vec<(PathBuf, Vec<u8>, Looks)>,
 }
+
+/// When it was changed, what it is, and how it may be used.
+type Looks = (i64, i64, i64, i64, u64, u32);
 
 impl Untouched {
     pub(crate) fn look(user: &User, dir: &Path) -> Self {

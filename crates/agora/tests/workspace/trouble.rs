@@ -1,7 +1,7 @@
 //! Kills, a full disk, two at once, and what a sweep takes.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use agora_testkit::cli::{files_below, run};
@@ -16,7 +16,7 @@ fn bases(user: &User) -> Vec<PathBuf> {
         .collect()
 }
 
-fn is_making(path: &PathBuf) -> bool {
+fn is_making(path: &Path) -> bool {
     path.file_name().unwrap().to_str().unwrap().starts_with("tmp-")
 }
 
@@ -36,17 +36,17 @@ fn whoever_is_killed_while_a_base_is_made_leaves_none_or_a_whole_one() {
         let mut child =
             user.agora_command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         // Until a base is begun: its directory is there, and not its name.
-        while !bases(&user).iter().any(is_making) && child.try_wait().unwrap().is_none() {
+        while !bases(&user).iter().any(|path| is_making(path)) && child.try_wait().unwrap().is_none() {
             std::thread::yield_now();
         }
-        killed += u32::from(bases(&user).iter().any(is_making));
+        killed += u32::from(bases(&user).iter().any(|path| is_making(path)));
         child.kill().unwrap();
         child.wait().unwrap();
     }
     assert!(killed > 0, "nobody was killed in time");
     let result = user.agora(&words).json();
     assert_eq!(said(&result), ["3000"]);
-    assert!(!bases(&user).iter().any(is_making), "{:?}", bases(&user));
+    assert!(!bases(&user).iter().any(|path| is_making(path)), "{:?}", bases(&user));
 }
 
 #[test]

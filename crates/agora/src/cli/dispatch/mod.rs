@@ -6,12 +6,13 @@ pub(super) mod carry;
 pub(super) mod go_on;
 pub(super) mod list;
 pub(super) mod logs;
+pub(super) mod options;
 pub(super) mod run;
 pub(super) mod show;
 pub(super) mod watch;
 
 use agora_core::ThreadId;
-use agora_engine::{Agora, Thread};
+use agora_engine::{Agora, Ignored, Thread};
 use clap::Subcommand;
 
 use super::Context;
@@ -55,6 +56,20 @@ pub(super) async fn open(context: &Context) -> Result<Agora, Failure> {
     }
     if !found.orphans.is_empty() {
         start_carrier(context, &found.orphans)?;
+    }
+    Ok(agora)
+}
+
+/// Opens agora to run something, and says what of the project's file does not count for it.
+pub(super) async fn open_to_run(context: &Context) -> Result<Agora, Failure> {
+    let agora = open(context).await?;
+    if let Some(Ignored { file, keys, was_changed }) = agora.ignored_settings() {
+        let why = if *was_changed { "it was changed after you trusted it" } else { "it is not trusted" };
+        context.ui.warn(format_args!(
+            "of `{}` these keys are ignored, {why}: {}; `agora trust` lets them count",
+            file.display(),
+            keys.join(", ")
+        ));
     }
     Ok(agora)
 }
