@@ -223,7 +223,7 @@ mod tests {
         ])
         .unwrap();
         let passed: Vec<_> = around.environment.iter().map(|(name, _)| name.to_str().unwrap()).collect();
-        assert_eq!(passed, ["PATH", "LC_ALL"]);
+        assert_eq!(passed, ["HOME", "PATH", "LC_ALL"]);
         assert_eq!(around.settings.as_deref(), Some(Path::new("/config/agora/agora.toml")));
         assert_eq!(around.program("sh").as_deref(), Some(Path::new("/bin/sh")));
         assert_eq!(around.program("no-such-program"), None);

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -51,6 +52,19 @@ impl Cli {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, content).unwrap();
         path
+    }
+
+    /// Writes the user's `agora.toml`.
+    pub fn settings(&self, text: &str) {
+        let dir = self.root.path().join("home/.config/agora");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("agora.toml"), text).unwrap();
+    }
+
+    /// Lets agents behind the wall write to the current directory of the commands, whoever they are.
+    pub fn grant_work(&self) {
+        fs::set_permissions(self.work(), fs::Permissions::from_mode(0o777)).unwrap();
+        self.settings(&format!("[target.local]\ngrant = [\"{}:rw\"]\n", self.work().display()));
     }
 
     /// Puts a real program where the commands, and what they start, find it by a name.

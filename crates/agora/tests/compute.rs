@@ -17,6 +17,7 @@ use agora_providers::compute::{LocalProcess, WorkerProgram};
 use agora_providers::shelf::LocalShelf;
 use agora_testkit::contract;
 use agora_testkit::pipe::LifePipe;
+use agora_core::wall::Isolation;
 use agora_testkit::worker::Dispatch;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -55,7 +56,9 @@ impl Place {
     /// Starts a worker. What is returned has its bundles.
     #[must_use]
     async fn start(&self, script: &str) -> Dispatch {
-        let dispatch = Dispatch::script("", script);
+        // Without a wall: these scripts tell through a pipe of the machine whether they are alive.
+        let dispatch =
+            Dispatch::script("", script).with(|manifest| manifest.wall.isolation = Isolation::None);
         self.compute.start(dispatch.launch(&self.compute, &self.shelf).await).await.unwrap();
         dispatch
     }

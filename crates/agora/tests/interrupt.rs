@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Runs an agent that works and then waits for ever, and interrupts the command once the agent is at work.
 fn interrupted(cli: &Cli, more: &[&str]) -> Ran {
     let mark = cli.work().join("at-work");
+    cli.grant_work();
     let script = format!("echo work > work.txt; touch {}; sleep 1000", mark.display());
     let command = ["--runtime", "command", "--", "sh", "-c", &script];
     cli.run(&[&["subagent", "register", "--name", "slow"], &command[..]].concat()).success();

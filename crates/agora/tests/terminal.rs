@@ -11,6 +11,7 @@ const CLEARED: &str = "\r\x1b[K";
 fn place() -> (Cli, std::path::PathBuf) {
     let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
     let gate = cli.work().join("gate");
+    cli.grant_work();
     let script = format!(
         "while [ ! -e {} ]; do sleep 0.02; done; echo done > made.txt; echo All done.",
         gate.display()
