@@ -60,11 +60,16 @@ impl Thread {
 
     /// Begins to carry the thread in this process, unless somebody does. Needs a tokio runtime.
     pub(crate) async fn carry(&self) -> Result<(), Error> {
-        let lease = self.engine.world().leases.try_take(&self.id).await;
-        if let Some(lease) = lease.map_err(|error| Error::Carry(CarryError::Lease(error)))? {
+        if let Some(lease) = self.try_lease().await? {
             self.carry_with(lease);
         }
         Ok(())
+    }
+
+    /// Takes the thread's lease, unless somebody has it.
+    pub(crate) async fn try_lease(&self) -> Result<Option<Box<dyn Lease>>, Error> {
+        let lease = self.engine.world().leases.try_take(&self.id).await;
+        lease.map_err(|error| Error::Carry(CarryError::Lease(error)))
     }
 
     /// Carries a thread that was accepted with this lease, and perhaps with room.

@@ -74,6 +74,7 @@ mod error;
 mod explain;
 mod handle;
 mod health;
+mod inbox;
 mod plan;
 mod prepare;
 #[doc(hidden)]
@@ -85,6 +86,7 @@ mod tree;
 mod world;
 
 pub use agora::{Agora, EnvOptions, Found, RegisteredEnv};
+pub use agora_core::answer::{Answerer, Given, Reply};
 pub use agora_core::bundle::BundleKind;
 pub use agora_core::job::Attendance;
 pub use agora_core::name::{Name, Namespace};
@@ -101,6 +103,7 @@ pub use error::{Error, ErrorKind};
 pub use explain::{ExplainedOverlay, Explanation, LaidFrom, Prompts};
 pub use handle::{Events, Thread};
 pub use health::Health;
+pub use inbox::{Answered, Reaction, Refusal};
 pub use plan::{Applied, Plan, PlannedEntry};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
 pub use settings::{Settings, SettingsError, TargetSettings};

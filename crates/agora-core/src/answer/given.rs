@@ -15,6 +15,12 @@ pub enum Given {
     ByItem(Map<String, Value>),
 }
 
+impl From<&str> for Given {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
 impl Given {
     /// Returns the replies that were meant, if they answer the question.
     pub fn understood(&self, question: &Question) -> Result<Replies, AnswerError> {
