@@ -134,6 +134,16 @@ impl Thread {
         }
     }
 
+    /// Stops carrying the thread in this process, if it does, so that another can. What runs goes on.
+    pub async fn let_go(&self) {
+        let ours = self.carrier().take();
+        if let Some(carrier) = ours {
+            // Wherever it stands: whoever carries on begins at what they find, as after a crash.
+            carrier.abort();
+            let _ = carrier.await;
+        }
+    }
+
     /// Returns what is known of the dispatch now.
     pub async fn describe(&self) -> Result<DispatchResult, Error> {
         self.agora.describe_dispatch(&self.engine, &self.dispatch_id).await

@@ -7,6 +7,7 @@
 //! ```
 
 mod aside;
+mod asking;
 mod cli;
 mod config;
 mod doctor;
@@ -14,6 +15,8 @@ mod exit;
 mod failure;
 mod interrupt;
 mod outside;
+mod person;
+mod plain;
 mod progress;
 mod story;
 mod table;

@@ -81,6 +81,9 @@ pub struct NeedsInput {
     pub partial_state: Value,
     /// Every item with all that it says.
     pub questions: Vec<Value>,
+    /// The question itself, for who shows it.
+    #[serde(skip)]
+    pub asked: Question,
 }
 
 /// What the agent changed.
@@ -211,6 +214,7 @@ impl NeedsInput {
             context: question.context().map(str::to_owned),
             partial_state: question.partial_state().clone(),
             questions: whole["questions"].as_array().cloned().unwrap_or_default(),
+            asked: question.clone(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The commands: what they are called, and which file does them.
 
+mod answer;
 mod auth;
 mod bundle;
 mod capability;
@@ -10,6 +11,7 @@ mod doctor;
 mod env;
 mod explain;
 mod gc;
+mod inbox;
 mod init;
 mod subagent;
 mod sync;
@@ -39,6 +41,8 @@ Run and look:
   ls           List what runs and ran
   show         Show what became of a dispatch
   logs         Print what an agent printed
+  inbox        List the questions that are open
+  answer       Answer a question; the work goes on where it stopped
   cancel       Cancel a dispatch, or a thread that waits
   continue     Go on with a thread that ended
 
@@ -46,13 +50,11 @@ Define what runs (each also has list, get and versions):
   capability   Register files that are laid over an agent's workspace
   subagent     Register what agent runs, and assign capabilities to it
   env          Register variables, and references to secrets
-  explain      See what a subagent resolves to, and its prompts
 
 Set up:
-  init         Make the place where agora keeps everything
   doctor       See what this machine can do, and what is missing
 
-Also: auth, deploy, sync, thread, gc, completions.
+Also: auth, init, explain, deploy, sync, thread, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -87,6 +89,8 @@ enum Command {
     Ls(dispatch::list::List),
     Show(dispatch::show::Show),
     Logs(dispatch::logs::Logs),
+    Inbox(inbox::Inbox),
+    Answer(answer::Answer),
     Cancel(dispatch::cancel::Cancel),
     Continue(dispatch::go_on::Continue),
     #[command(subcommand, visible_alias = "threads", hide = true)]
@@ -171,6 +175,8 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Ls(command) => return command.run(&context).await,
             Command::Show(command) => return command.run(&context).await,
             Command::Logs(command) => return command.run(&context).await,
+            Command::Inbox(command) => return command.run(&context).await,
+            Command::Answer(command) => return command.run(&context).await,
             Command::Cancel(command) => return command.run(&context).await,
             Command::Continue(command) => return command.run(&context).await,
             Command::Thread(command) => return command.run(&context).await,
@@ -199,6 +205,8 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
         | Command::Ls(_)
         | Command::Show(_)
         | Command::Logs(_)
+        | Command::Inbox(_)
+        | Command::Answer(_)
         | Command::Cancel(_)
         | Command::Continue(_)
         | Command::Thread(_)

@@ -61,7 +61,7 @@ async fn find(agora: &Agora, text: &str) -> Result<Thread, Failure> {
 }
 
 /// Starts a process that carries threads until each of them rests.
-fn start_carrier(context: &Context, threads: &[ThreadId]) -> Result<(), Failure> {
+pub(super) fn start_carrier(context: &Context, threads: &[ThreadId]) -> Result<(), Failure> {
     aside::carrier(&context.config, threads).map_err(|error| {
         Failure::outside("no-carrier", "a process that carries the thread could not be started")
             .because(error)

@@ -193,11 +193,22 @@ pub(super) async fn accepted(context: &Context, thread: &Thread) -> Result<Exit,
 }
 
 /// Waits for a dispatch with a line that says how far it is, and tells how it ended.
-pub(super) async fn follow(
+pub(in crate::cli) async fn follow(
     context: &Context,
     agora: &Agora,
     thread: &Thread,
     pause_ok: bool,
+) -> Result<Exit, Failure> {
+    follow_to(context, agora, thread, pause_ok, &|result| result).await
+}
+
+/// As [`follow`], with the result in a document of the caller's.
+pub(in crate::cli) async fn follow_to(
+    context: &Context,
+    agora: &Agora,
+    thread: &Thread,
+    pause_ok: bool,
+    wrap: &dyn Fn(Value) -> Value,
 ) -> Result<Exit, Failure> {
     let mut interrupts = Interrupts::listen()?;
     let mut progress = Progress::new(context.ui, agora.clone(), thread.dispatch_id().clone());
@@ -216,7 +227,8 @@ pub(super) async fn follow(
     };
     progress.clear();
     let result = result?;
-    tell(context, &result)?;
+    context.ui.result(|| wrap(json!(result)), || story::words(&result))?;
+    story::tell(context.ui, &result);
     Ok(match result.state {
         "finished" => Exit::Done,
         "needs_input" if pause_ok => Exit::Done,
