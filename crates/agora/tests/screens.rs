@@ -23,6 +23,8 @@ fn the_first_screen() {
       ls           List what runs and ran
       show         Show what became of a dispatch
       logs         Print what an agent printed
+      inbox        List the questions that are open
+      answer       Answer a question; the work goes on where it stopped
       cancel       Cancel a dispatch, or a thread that waits
       continue     Go on with a thread that ended
 
@@ -30,13 +32,11 @@ fn the_first_screen() {
       capability   Register files that are laid over an agent's workspace
       subagent     Register what agent runs, and assign capabilities to it
       env          Register variables, and references to secrets
-      explain      See what a subagent resolves to, and its prompts
 
     Set up:
-      init         Make the place where agora keeps everything
       doctor       See what this machine can do, and what is missing
 
-    Also: auth, deploy, sync, thread, gc, completions.
+    Also: auth, init, explain, deploy, sync, thread, gc, completions.
 
     Options:
           --json              Print exactly one JSON document, also on error

@@ -80,6 +80,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[command(hide = true)]
     Init(init::Init),
     #[command(hide = true)]
     Auth(auth::Auth),
@@ -109,6 +110,7 @@ enum Command {
     Deploy(deploy::Deploy),
     #[command(hide = true)]
     Sync(sync::Sync),
+    #[command(hide = true)]
     Explain(explain::Explain),
     #[command(hide = true)]
     Completions(completions::Completions),
