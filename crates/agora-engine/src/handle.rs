@@ -134,6 +134,11 @@ impl Thread {
         }
     }
 
+    /// Returns the thread with its last dispatch: others may have gone on with it.
+    pub async fn latest(&self) -> Result<Self, Error> {
+        self.agora.thread(&self.id).await
+    }
+
     /// Stops carrying the thread in this process, if it does, so that another can. What runs goes on.
     pub async fn let_go(&self) {
         let ours = self.carrier().take();

@@ -1,7 +1,7 @@
 //! A terminal that a command is started in: what it writes there, as a person's terminal would get it.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 
@@ -38,6 +38,12 @@ impl Terminal {
             assert!(self.read(), "the command ended without `{text}`: {}", self.seen);
         }
         &self.seen
+    }
+
+    /// Types keys.
+    pub fn press(&mut self, keys: &str) {
+        self.master.write_all(keys.as_bytes()).unwrap();
+        self.master.flush().unwrap();
     }
 
     /// Reads to the end, and returns everything with the code that the command ended with.

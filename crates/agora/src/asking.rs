@@ -14,7 +14,9 @@ pub(crate) fn text(question: &Question) -> String {
     for item in question.items() {
         lines.extend(item_lines(item, several));
     }
-    lines.extend(context(question));
+    if let Some(context) = context(question) {
+        lines.extend([String::new(), context]);
+    }
     lines.join("\n")
 }
 
@@ -49,18 +51,18 @@ fn item_lines(item: &Item, several: bool) -> Vec<String> {
     lines
 }
 
-fn context(question: &Question) -> Vec<String> {
+/// Returns what an agent said beside its question, if it did.
+pub(crate) fn context(question: &Question) -> Option<String> {
     let text = plain(question.context().unwrap_or_default().trim());
     if text.is_empty() {
-        return Vec::new();
+        return None;
     }
     let all = text.lines().count();
-    let mut lines = vec![String::new()];
-    lines.extend(text.lines().take(CONTEXT_LINES).map(|line| format!("  {line}")));
+    let mut lines: Vec<String> = text.lines().take(CONTEXT_LINES).map(|line| format!("  {line}")).collect();
     if all > CONTEXT_LINES {
         lines.push(format!("  … and {} more lines: `agora show`", all - CONTEXT_LINES));
     }
-    lines
+    Some(lines.join("\n"))
 }
 
 #[cfg(test)]

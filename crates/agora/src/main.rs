@@ -7,6 +7,7 @@
 //! ```
 
 mod aside;
+mod ask;
 mod asking;
 mod cli;
 mod config;

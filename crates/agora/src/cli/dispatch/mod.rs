@@ -5,6 +5,7 @@ pub(super) mod carry;
 pub(super) mod go_on;
 pub(super) mod list;
 pub(super) mod logs;
+mod pause;
 pub(super) mod run;
 pub(super) mod show;
 pub(super) mod watch;
