@@ -3,7 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use agora_core::Name;
 use agora_core::blobs::ReadError;
 use agora_core::bundle::{BundleKind, EnvError, SubagentError, TreeError};
 use agora_core::canonical::CanonicalError;
@@ -20,6 +19,7 @@ use agora_core::provider::{Outage, Unavailable};
 use agora_core::secret::SecretValueError;
 use agora_core::state::Illegal;
 use agora_core::template::RenderError;
+use agora_core::{Name, ThreadId};
 
 use agora_providers::ground::ApplyError;
 
@@ -28,6 +28,7 @@ use crate::carry::accept::AcceptError;
 use crate::definition::DefinitionError;
 #[cfg(feature = "docker")]
 use crate::image::BuildError;
+use crate::inbox::Refusal;
 use crate::secret::SecretSourceError;
 use crate::settings::SettingsError;
 use crate::tree::TreeFault;
@@ -136,6 +137,10 @@ pub enum Error {
     #[error(transparent)]
     Accept(AcceptError),
     #[error(transparent)]
+    Answer(Refusal),
+    #[error("the thread `{0}` has asked nothing")]
+    NothingAsked(ThreadId),
+    #[error(transparent)]
     Carry(CarryError),
     #[error("the machine does not say which start of it this is")]
     Machine(#[source] io::Error),
@@ -232,6 +237,8 @@ impl Error {
                 (Request, "question-open")
             }
             Self::Accept(AcceptError::NotNow { .. }) => (Request, "thread-busy"),
+            Self::Answer(refusal) => (Request, answer(refusal)),
+            Self::NothingAsked(_) => (Request, "nothing-asked"),
             Self::Accept(AcceptError::Carry(error)) | Self::Carry(error) => carry(error),
             Self::Machine(_) => (Outside, "machine-unknown"),
             Self::NoWorker => (Outside, "no-worker"),
@@ -244,6 +251,20 @@ impl Error {
             #[cfg(feature = "docker")]
             Self::Image(error) => image(error),
         }
+    }
+}
+
+fn answer(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::Unknown(_) => "unknown-question",
+        Refusal::NotOpen(_) => "question-not-open",
+        Refusal::AnsweredBefore { .. } => "answered-before",
+        Refusal::Closed { how: Illegal::DeclinedAlready, .. } => "question-declined",
+        Refusal::Closed { how: Illegal::ExpiredAlready, .. } => "question-expired",
+        Refusal::Closed { how: Illegal::CancelledAlready, .. } => "question-cancelled",
+        Refusal::Closed { .. } => "question-closed",
+        Refusal::Unfit { .. } => "answer-unfit",
+        Refusal::Canonical(_) => "not-canonical",
     }
 }
 

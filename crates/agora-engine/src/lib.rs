@@ -80,6 +80,7 @@ mod handle;
 mod health;
 #[cfg(feature = "docker")]
 mod image;
+mod inbox;
 mod plan;
 mod prepare;
 #[doc(hidden)]
@@ -92,6 +93,7 @@ mod trust;
 mod world;
 
 pub use agora::{Agora, EnvOptions, Found, RegisteredEnv};
+pub use agora_core::answer::{Answerer, Given, Reply};
 pub use agora_core::bundle::BundleKind;
 pub use agora_core::job::Attendance;
 pub use agora_core::name::{Name, Namespace};
@@ -111,6 +113,7 @@ pub use handle::{Events, Thread};
 pub use health::Health;
 #[cfg(feature = "docker")]
 pub use image::{BuildError, Built as BuiltImage, ImageRequest};
+pub use inbox::{Answered, Reaction, Refusal};
 pub use plan::{Applied, Plan, PlannedEntry};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
 pub use settings::{ContainerTarget, Ignored, Settings, SettingsError, TargetSettings};

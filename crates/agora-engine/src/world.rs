@@ -20,7 +20,6 @@ use agora_core::time::Clock;
 use agora_core::wall::Wish;
 use agora_core::wire::bootstrap::Supplied;
 use agora_core::wire::keys::EngineKeys;
-use agora_core::wire::receipt::ReceiptKey;
 use agora_core::{Name, ThreadId};
 use async_trait::async_trait;
 
@@ -37,8 +36,6 @@ pub struct World {
     pub vault: Arc<dyn Vault>,
     pub targets: BTreeMap<Name, Target>,
     pub keys: EngineKeys,
-    /// What workers check answers with.
-    pub receipt_key: Option<ReceiptKey>,
     pub clock: Arc<dyn Clock>,
     pub alarm: Arc<dyn Alarm>,
     pub tasks: Arc<dyn Tasks>,

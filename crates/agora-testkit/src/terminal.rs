@@ -61,6 +61,12 @@ impl Terminal {
         &self.seen
     }
 
+    /// Types keys.
+    pub fn press(&mut self, keys: &str) {
+        self.master.write_all(keys.as_bytes()).unwrap();
+        self.master.flush().unwrap();
+    }
+
     /// Reads to the end, and returns everything with the code that the command ended with.
     pub fn finish(mut self) -> (String, Option<i32>) {
         while self.read() {}

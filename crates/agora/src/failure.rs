@@ -3,6 +3,7 @@
 use std::error::Error as _;
 
 use agora_core::Name;
+use agora_core::answer::AnswerError;
 use agora_core::catalogue::ResolveError;
 use agora_core::login::Vendor;
 use agora_core::provider::Outage;
@@ -12,9 +13,12 @@ use agora_core::provider::secret::SecretError;
 use agora_core::secret::SecretValueError;
 #[cfg(feature = "docker")]
 use agora_engine::BuildError;
-use agora_engine::{AcceptError, ApplyError, CarryError, Error, ErrorKind, SecretSourceError, TreeFault};
+use agora_engine::{
+    AcceptError, ApplyError, CarryError, Error, ErrorKind, Refusal, SecretSourceError, TreeFault,
+};
 
 use crate::exit::Exit;
+use crate::plain::plain;
 
 /// Why the command did not do what it was asked.
 #[derive(Debug)]
@@ -121,6 +125,8 @@ fn hints(error: &Error) -> Vec<String> {
         Error::Circle { .. } => hint("let one of them stop extending the other"),
         Error::NothingToSync { .. } => hint("run it in a project that has them, or name one with `--from DIR`"),
         Error::ChangedMeanwhile { .. } => hint("run it again when nothing writes there"),
+        Error::Answer(refusal) => answer_hints(refusal),
+        Error::NothingAsked(_) => hint("`agora inbox` shows what is open"),
         Error::Request { .. }
         | Error::UnknownTarget { .. }
         | Error::UnknownId { .. }
@@ -187,9 +193,9 @@ fn request_hints(error: &Error) -> Vec<String> {
             let list: Vec<String> = matches.iter().map(|id| format!("`{id}`")).collect();
             format!("give more of it: {}", list.join(", "))
         }
-        Error::Accept(AcceptError::NotNow { thread, .. }) if error.code() == "question-open" => format!(
-            "`agora show {thread}` shows the question, `agora cancel {thread}` gives it up; this agora cannot take answers yet"
-        ),
+        Error::Accept(AcceptError::NotNow { thread, .. }) if error.code() == "question-open" => {
+            format!("`agora answer {thread} VALUE` answers it, `agora cancel {thread}` gives it up")
+        }
         Error::Accept(AcceptError::NotNow { thread, .. }) => {
             format!("`agora logs -f {thread}` follows what runs, `agora cancel {thread}` ends it")
         }
@@ -225,6 +231,34 @@ fn apply_hints(error: &ApplyError) -> Vec<String> {
         ApplyError::Git(_) => &["nothing was changed; `agora apply ID --patch` prints it"],
     };
     hints.iter().map(|&hint| hint.to_owned()).collect()
+}
+
+/// What to do about an answer that did not count.
+fn answer_hints(refusal: &Refusal) -> Vec<String> {
+    match refusal {
+        Refusal::Unfit { question_id, question, why: AnswerError::Several(_) } => {
+            let ids: Vec<String> =
+                question.items().iter().map(|item| format!("\"{}\": …", item.id())).collect();
+            vec![format!(
+                "`agora answer {question_id} --answers '{{{}}}'` answers all of them",
+                ids.join(", ")
+            )]
+        }
+        Refusal::Unfit { question, why: AnswerError::NotAccepted(id), .. } => {
+            let asked = question.items().iter().find(|item| item.id() == id);
+            let options = asked.map(|item| item.options()).unwrap_or_default();
+            let labels: Vec<String> = (1..)
+                .zip(options)
+                .map(|(number, choice)| format!("{number} `{}`", plain(&choice.label)))
+                .collect();
+            if labels.is_empty() { Vec::new() } else { vec![format!("one of these: {}", labels.join(", "))] }
+        }
+        Refusal::AnsweredBefore { question_id, .. } | Refusal::Closed { question_id, .. } => {
+            vec![format!("`agora thread show {question_id}` tells how it went on")]
+        }
+        Refusal::Unknown(_) => vec!["`agora inbox` shows what is open".to_owned()],
+        Refusal::NotOpen(_) | Refusal::Unfit { .. } | Refusal::Canonical(_) => Vec::new(),
+    }
 }
 
 fn no_login_hints(vendor: &Vendor) -> Vec<String> {

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::cli::{counted, span};
+use crate::plain::fitting;
 use crate::ui::{Form, Ui};
 
 /// How often the line is written again: often enough to see that time passes.
@@ -116,35 +117,7 @@ impl Progress {
 }
 
 /// Asks the terminal how wide it is now: it may be another width than a moment ago.
-fn columns() -> usize {
+pub(crate) fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stderr());
     size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(COLUMNS)
-}
-
-/// Makes a line fit: a line that is longer than the terminal would be two, and the first of them would stay.
-fn fitting(line: &str, columns: usize) -> String {
-    let plain = line.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
-    // The last column stays free: some terminals wrap as soon as it is written to.
-    let room = columns.saturating_sub(1);
-    if line.chars().count() <= room {
-        return plain.collect();
-    }
-    plain.take(room.saturating_sub(1)).chain((room > 0).then_some('…')).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::fitting;
-
-    #[test]
-    fn a_line_fits_and_has_no_control_characters() {
-        assert_eq!(fitting("short", 80), "short");
-        assert_eq!(fitting("a\nb\x1b[2Jc", 80), "a b [2Jc");
-        assert_eq!(fitting("1234567890", 11), "1234567890");
-        assert_eq!(fitting("1234567890", 10), "12345678…");
-        assert_eq!(
-            (fitting("ab", 2), fitting("ab", 1), fitting("ab", 0)),
-            ("…".into(), "".into(), "".into())
-        );
-    }
 }

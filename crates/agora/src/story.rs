@@ -5,6 +5,7 @@ use agora_core::reason::{Failure, FailureCode, FailureReason};
 use agora_engine::{DispatchResult, Patch};
 use serde_json::Value;
 
+use crate::asking;
 use crate::cli::{counted, span};
 use crate::ui::Ui;
 
@@ -31,14 +32,15 @@ pub(crate) fn tell(ui: Ui, result: &DispatchResult) {
             }
         }
         (None, Some(asked)) => {
-            ui.note(format_args!("{} asks: {}", result.subagent, asked.question));
-            for option in &asked.options {
-                ui.note(format_args!("  - {option}"));
-            }
+            ui.note(format_args!(
+                "{} asks, and has stopped; nothing runs until somebody answers",
+                result.subagent
+            ));
+            ui.note(asking::text(&asked.asked));
             ui.note(asked.question_id.as_str());
-            let id = &result.dispatch_id;
+            let id = &asked.question_id;
             ui.hint(format_args!(
-                "`agora show {id}` shows it again, `agora cancel {id}` gives it up; this agora cannot take answers yet"
+                "`agora answer {id} VALUE` answers it, and the work goes on where it stopped"
             ));
         }
         (None, None) => {

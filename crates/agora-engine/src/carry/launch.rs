@@ -50,7 +50,7 @@ impl Engine {
         let bootstrap = Bootstrap {
             manifest: at,
             event_key: self.world.keys.event_key(&job.dispatch_id),
-            receipt_key: self.world.receipt_key,
+            receipt_key: Some(self.world.keys.receipt_signer().public_key()),
             thread_key: self.world.keys.thread_key(&job.thread_id, &job.salt),
             secrets,
         };

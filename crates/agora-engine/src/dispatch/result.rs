@@ -93,6 +93,9 @@ pub struct NeedsInput {
     pub partial_state: Value,
     /// Every item with all that it says.
     pub questions: Vec<Value>,
+    /// The question itself, for who shows it.
+    #[serde(skip)]
+    pub asked: Question,
 }
 
 /// What the agent changed.
@@ -233,6 +236,7 @@ impl NeedsInput {
             context: question.context().map(str::to_owned),
             partial_state: question.partial_state().clone(),
             questions: whole["questions"].as_array().cloned().unwrap_or_default(),
+            asked: question.clone(),
         }
     }
 }

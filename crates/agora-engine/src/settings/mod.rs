@@ -169,7 +169,6 @@ impl Settings {
             }),
             targets: self.targets.iter().map(|(name, settings)| (name.clone(), target(settings))).collect(),
             keys: EngineKeys::new(engine_secret(home).map_err(Error::Home)?),
-            receipt_key: None,
             alarm: Arc::new(SystemAlarm::new(Arc::clone(&clock))),
             clock,
             tasks: Arc::new(TokioTasks),

@@ -1,5 +1,6 @@
 //! The commands: what they are called, and which file does them.
 
+mod answer;
 mod auth;
 mod bundle;
 mod capability;
@@ -12,6 +13,7 @@ mod explain;
 mod gc;
 #[cfg(feature = "docker")]
 mod image;
+mod inbox;
 mod init;
 mod run;
 mod subagent;
@@ -38,25 +40,25 @@ const HELP: &str = "\
 
 {usage-heading} {usage}
 
-Run and look:
+Run:
   run          Run an agent on a task, in this repository
+  inbox        List the questions that are open
+  answer       Answer a question; the work goes on where it stopped
   apply        Bring a thread's work into your files
+  continue     Go on with a thread that ended
+  cancel       Cancel a dispatch, or a thread that waits
+
+Look:
   ls           List what runs and ran
   show         Show what became of a dispatch
   logs         Print what an agent printed
-  cancel       Cancel a dispatch, or a thread that waits
-  continue     Go on with a thread that ended
-
-Define what runs (each also has list, get and versions):
-  capability   Register files that are laid over an agent's workspace
-  subagent     Register what agent runs, and assign capabilities to it
-  env          Register variables, and references to secrets
 
 Set up:
   init         Set up: a login, a project's agents, settings
+  subagent     Register what agent runs, and assign capabilities to it
   doctor       See what this machine can do, and what is missing
 
-Also: auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
+Also: capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -92,6 +94,8 @@ enum Command {
     Ls(dispatch::list::List),
     Show(dispatch::show::Show),
     Logs(dispatch::logs::Logs),
+    Inbox(inbox::Inbox),
+    Answer(answer::Answer),
     Cancel(dispatch::cancel::Cancel),
     Continue(dispatch::go_on::Continue),
     Apply(dispatch::apply::Apply),
@@ -104,11 +108,11 @@ enum Command {
     Image(image::Image),
     #[command(hide = true)]
     Carry(dispatch::carry::Carry),
-    #[command(subcommand, visible_alias = "capabilities")]
+    #[command(subcommand, visible_alias = "capabilities", hide = true)]
     Capability(capability::Capability),
     #[command(subcommand, visible_alias = "subagents")]
     Subagent(subagent::Subagent),
-    #[command(subcommand, visible_alias = "envs")]
+    #[command(subcommand, visible_alias = "envs", hide = true)]
     Env(env::Env),
     #[command(hide = true)]
     Trust(trust::Trust),
@@ -184,6 +188,8 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Ls(command) => return command.run(&context).await,
             Command::Show(command) => return command.run(&context).await,
             Command::Logs(command) => return command.run(&context).await,
+            Command::Inbox(command) => return command.run(&context).await,
+            Command::Answer(command) => return command.run(&context).await,
             Command::Cancel(command) => return command.run(&context).await,
             Command::Continue(command) => return command.run(&context).await,
             Command::Apply(command) => return command.run(&context).await,
@@ -217,6 +223,8 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
         | Command::Ls(_)
         | Command::Show(_)
         | Command::Logs(_)
+        | Command::Inbox(_)
+        | Command::Answer(_)
         | Command::Cancel(_)
         | Command::Continue(_)
         | Command::Apply(_)

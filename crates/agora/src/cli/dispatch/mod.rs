@@ -7,6 +7,7 @@ pub(super) mod go_on;
 pub(super) mod list;
 pub(super) mod logs;
 pub(super) mod options;
+mod pause;
 pub(super) mod run;
 pub(super) mod show;
 pub(super) mod watch;
@@ -79,7 +80,7 @@ async fn find(agora: &Agora, text: &str) -> Result<Thread, Failure> {
 }
 
 /// Starts a process that carries threads until each of them rests.
-fn start_carrier(context: &Context, threads: &[ThreadId]) -> Result<(), Failure> {
+pub(super) fn start_carrier(context: &Context, threads: &[ThreadId]) -> Result<(), Failure> {
     aside::carrier(&context.config, threads).map_err(|error| {
         Failure::outside("no-carrier", "a process that carries the thread could not be started")
             .because(error)

@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::options::{Manner, Options};
+use super::pause::{self, Pause};
 use super::{open_to_run, start_carrier};
 use crate::cli::Context;
 use crate::cli::explain::read_input;
@@ -97,36 +98,71 @@ pub(super) async fn accepted(context: &Context, thread: &Thread) -> Result<Exit,
 }
 
 /// Waits for a dispatch with a line that says how far it is, and tells how it ended.
-pub(super) async fn follow(
+pub(in crate::cli) async fn follow(
     context: &Context,
     agora: &Agora,
     thread: &Thread,
     pause_ok: bool,
 ) -> Result<Exit, Failure> {
+    follow_to(context, agora, thread, pause_ok, &|result| result).await
+}
+
+/// As [`follow`], with the result in a document of the caller's. Whoever sits at a terminal is asked right there, and it goes on.
+pub(in crate::cli) async fn follow_to(
+    context: &Context,
+    agora: &Agora,
+    thread: &Thread,
+    pause_ok: bool,
+    wrap: &dyn Fn(Value) -> Value,
+) -> Result<Exit, Failure> {
     let mut interrupts = Interrupts::listen()?;
+    let mut next: Option<Thread> = None;
+    loop {
+        let thread = next.as_ref().unwrap_or(thread);
+        let Some(result) = watch(context, agora, thread, &mut interrupts).await? else {
+            return cancel(context, thread, &mut interrupts).await;
+        };
+        if let Some(asked) = result.needs_input.as_ref().filter(|_| context.ui.can_ask() && !pause_ok) {
+            context.ui.result(|| Value::Null, || story::words(&result))?;
+            match pause::ask(context, agora, &result.subagent, asked).await? {
+                Pause::GoesOn(thread) => {
+                    next = Some(*thread);
+                    continue;
+                }
+                Pause::Over(exit) => return Ok(exit),
+            }
+        }
+        context.ui.result(|| wrap(json!(result)), || story::words(&result))?;
+        story::tell(context.ui, &result);
+        return Ok(match result.state {
+            "finished" => Exit::Done,
+            "needs_input" if pause_ok => Exit::Done,
+            "needs_input" => Exit::Paused,
+            _ => Exit::Failed,
+        });
+    }
+}
+
+/// Waits for a dispatch with a line that says how far it is. `None`: somebody pressed Ctrl-C.
+async fn watch(
+    context: &Context,
+    agora: &Agora,
+    thread: &Thread,
+    interrupts: &mut Interrupts,
+) -> Result<Option<DispatchResult>, Failure> {
     let mut progress = Progress::new(context.ui, agora.clone(), thread.dispatch_id().clone());
     let waiting = thread.wait();
     tokio::pin!(waiting);
-    let result = loop {
+    let ended = loop {
         tokio::select! {
             biased;
-            () = interrupts.next() => {
-                progress.clear();
-                return cancel(context, thread, &mut interrupts).await;
-            }
-            ended = &mut waiting => break ended,
+            () = interrupts.next() => break None,
+            ended = &mut waiting => break Some(ended),
             () = progress.tick() => {}
         }
     };
     progress.clear();
-    let result = result?;
-    tell(context, &result)?;
-    Ok(match result.state {
-        "finished" => Exit::Done,
-        "needs_input" if pause_ok => Exit::Done,
-        "needs_input" => Exit::Paused,
-        _ => Exit::Failed,
-    })
+    Ok(ended.transpose()?)
 }
 
 /// The first Ctrl-C cancels, and returns when nothing is left; the second leaves at once.
