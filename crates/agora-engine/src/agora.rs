@@ -199,7 +199,9 @@ impl Agora {
     /// Tells whether there is a target whose agents stand behind no wall.
     pub fn has_open_targets(&self) -> bool {
         let open = |wall: &Wish| wall.isolation == Isolation::None;
-        self.settings.as_ref().is_some_and(|settings| settings.targets.values().any(|target| open(&target.wall)))
+        self.settings
+            .as_ref()
+            .is_some_and(|settings| settings.targets.values().any(|target| open(&target.wall)))
     }
 
     pub(crate) fn settings(&self) -> Option<&Settings> {

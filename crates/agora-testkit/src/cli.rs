@@ -133,7 +133,9 @@ pub fn steady_json(value: &Value) -> Value {
                 ("durationMs", Value::Number(_)) => (key.clone(), "[SPAN]".into()),
                 ("hmac", _) => (key.clone(), "[HMAC]".into()),
                 // What can be built, and what is visible, is this machine's.
-                ("isolation", Value::Object(wall)) if wall["level"] != "none" => (key.clone(), "[WALL]".into()),
+                ("isolation", Value::Object(wall)) if wall["level"] != "none" => {
+                    (key.clone(), "[WALL]".into())
+                }
                 _ => (key.clone(), steady_json(value)),
             };
             Value::Object(fields.iter().map(steady).collect())

@@ -21,8 +21,10 @@ pub(super) fn explain(context: &Context, target: &Name) -> Result<(), Failure> {
         .map_err(|error| Failure::outside("no-preview", "the wall could not be tried").because(error))?;
     match preview {
         Preview::Built(built) => context.ui.result(|| &built, || text(&built, isolation)),
-        Preview::Refused(why) => Err(Failure::outside("wall-missing", "the agent would not start").because(why))
-            .map_err(|failure| failure.hint("`agora doctor` says what mends it")),
+        Preview::Refused(why) => {
+            Err(Failure::outside("wall-missing", "the agent would not start").because(why))
+                .map_err(|failure| failure.hint("`agora doctor` says what mends it"))
+        }
     }
 }
 
