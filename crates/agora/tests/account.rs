@@ -1,5 +1,7 @@
 //! An ordinary account, with its tools under its home and its keys beside them: the real Claude Code works there, and finds no key.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test fails loudly")]
+#![expect(clippy::disallowed_methods, reason = "the account is made, and entered, by other programs")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};

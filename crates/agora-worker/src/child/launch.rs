@@ -135,10 +135,10 @@ pub(super) fn become_program(task: &Task) -> Obstacle {
     if let Err(error) = chdir(&task.directory) {
         return Obstacle::Directory(error.raw_os_error());
     }
-    if let Some(wall) = &task.wall {
-        if let Err(refused) = restrict(wall).and_then(|()| filter(wall.level)) {
-            return Obstacle::Wall(refused);
-        }
+    if let Some(wall) = &task.wall
+        && let Err(refused) = restrict(wall).and_then(|()| filter(wall.level))
+    {
+        return Obstacle::Wall(refused);
     }
     Obstacle::Program(number_of(&exec(task)))
 }

@@ -59,11 +59,8 @@ fn open_the_way(desk: &Desk, agent: u32) -> Result<(), Fault> {
         fs::set_permissions(dir, Permissions::from_mode(mode & 0o7777 | 0o011))
             .map_err(workspace("opening the dispatch's directory to the agent"))?;
     }
-    for dir in [desk.place.out()] {
-        fs::set_permissions(dir, Permissions::from_mode(0o700))
-            .map_err(workspace("closing `out` to the agent"))?;
-    }
-    Ok(())
+    let closed = Permissions::from_mode(0o700);
+    fs::set_permissions(desk.place.out(), closed).map_err(workspace("closing `out` to the agent"))
 }
 
 /// Lets the agent's own home lead to the tools of the user's.
