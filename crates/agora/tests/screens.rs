@@ -19,7 +19,7 @@ fn the_first_screen() {
     Usage: agora [OPTIONS] <COMMAND>
 
     Run and look:
-      dispatch     Run a subagent: dispatch run, list, describe, logs, watch, cancel
+      dispatch     Run a subagent: dispatch run, list, describe, logs, watch, cancel, apply
       ls           List what runs and ran
       show         Show what became of a dispatch
       logs         Print what an agent printed
@@ -36,7 +36,7 @@ fn the_first_screen() {
       init         Make the place where agora keeps everything
       doctor       See what this machine can do, and what is missing
 
-    Also: auth, deploy, sync, thread, gc, completions.
+    Also: apply, auth, deploy, sync, thread, gc, completions.
 
     Options:
           --json              Print exactly one JSON document, also on error
