@@ -106,12 +106,20 @@ impl Call<'_> {
         let stdin = child.stdin.take();
         let input = std::mem::take(&mut self.input);
         // Beside reading what it prints: both pipes may be full.
-        let writer = thread::spawn(move || {
+        let writer = thread::Builder::new().name("git-input".into()).spawn(move || {
             if let Some(mut stdin) = stdin {
                 // One that does not read on says why.
                 let _ = stdin.write_all(&input);
             }
         });
+        let writer = match writer {
+            Ok(writer) => writer,
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(GitError::Start(error));
+            }
+        };
         let output = child.wait_with_output().map_err(GitError::Start)?;
         let _ = writer.join();
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();

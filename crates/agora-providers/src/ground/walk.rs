@@ -36,7 +36,9 @@ pub(super) fn walk(root: &Path, not: &Path) -> io::Result<Found> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS);
     let walker = Walker { root, not, queue: &queue };
     let mut found = thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| walker.work())).collect();
+        // Where there are no more threads to be had, fewer do it.
+        let more = |_| thread::Builder::new().name("ground-walk".into()).spawn_scoped(scope, || walker.work()).ok();
+        let others: Vec<_> = (1..threads).filter_map(more).collect();
         let mut found = walker.work();
         for other in others {
             // A walker has nothing to panic about.
