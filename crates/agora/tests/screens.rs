@@ -36,7 +36,7 @@ fn the_first_screen() {
       init         Make the place where agora keeps everything
       doctor       See what this machine can do, and what is missing
 
-    Also: auth, deploy, sync, thread, gc, completions.
+    Also: auth, deploy, sync, thread, image, gc, completions.
 
     Options:
           --json              Print exactly one JSON document, also on error
