@@ -8,8 +8,10 @@ use serde_json::{Map, Value};
 
 use crate::bundle::VariableName;
 use crate::event::Resolved;
+use crate::ground::Ground;
 use crate::id::{DispatchId, ThreadId};
 use crate::name::{Name, Namespace};
+use crate::provider::compute::ImageId;
 use crate::state::{DispatchState, Thread, ThreadState};
 use crate::time::Timestamp;
 use crate::wire::manifest::{Continuation, Limits, Verbatim};
@@ -47,6 +49,9 @@ pub struct Job {
     #[serde(default)]
     pub secrets: BTreeMap<VariableName, String>,
     pub target: Name,
+    /// What its worker runs in, where that is an image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageId>,
     /// Higher ones first.
     #[serde(default)]
     pub priority: i32,
@@ -61,6 +66,9 @@ pub struct Job {
     /// Whether anybody watches it. A thread that nobody watches continues itself once when a provider's limit is over.
     #[serde(default)]
     pub attendance: Attendance,
+    /// What the thread works on. `None`: an empty directory.
+    #[serde(default)]
+    pub ground: Option<Box<Ground>>,
 }
 
 /// Who is there while a dispatch runs.
@@ -132,12 +140,14 @@ impl Job {
             limits,
             secrets: BTreeMap::new(),
             target,
+            image: None,
             priority: 0,
             labels: Vec::new(),
             retention_days,
             overtime_seconds,
             salt,
             attendance: Attendance::Watched,
+            ground: None,
         }
     }
 

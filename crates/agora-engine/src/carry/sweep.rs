@@ -1,5 +1,7 @@
 //! Sweeping: what nobody may want any more is taken away. Never anything of a thread that is open.
 
+use std::time::Duration;
+
 use agora_core::provider::ledger::DispatchView;
 use agora_core::provider::shelf::Clearing;
 use agora_core::state::DispatchState;
@@ -28,7 +30,11 @@ pub struct Swept {
     pub strays: Vec<DispatchId>,
     /// Ended dispatches whose sealed workspace and conversation went, to make room. They can be continued without.
     pub snapshots: Vec<DispatchId>,
-    /// What the places of all dispatches took before, in bytes.
+    /// Dispatches that have ended, or that no ledger knows, and of which something was left where workers run.
+    pub leftovers: Vec<DispatchId>,
+    /// Cached copies that no thread stands on, and that are not the newest of what they were made from.
+    pub bases: u64,
+    /// What the places of all dispatches, and what they work on, took before, in bytes.
     pub bytes_before: u64,
     pub bytes_after: u64,
 }
@@ -65,8 +71,44 @@ impl Engine {
                 }
             }
         }
+        self.sweep_grounds(mode, &mut swept).await?;
         self.make_room(mode, most_bytes.unwrap_or(u64::MAX), ended, &mut swept).await?;
+        self.stop_leftovers(mode, &mut swept).await?;
         Ok(swept)
+    }
+
+    /// Stops what is left of dispatches that nobody carries any more: an engine died between its end and its container's.
+    async fn stop_leftovers(&self, mode: Sweep, swept: &mut Swept) -> Result<(), CarryError> {
+        for target in self.world().targets.values() {
+            // One that cannot be asked now is swept another time; what is here has nothing to do with it.
+            for id in target.compute.leftovers().await.unwrap_or_default() {
+                let known = self.world().ledger.dispatch(&id).await.map_err(CarryError::Ledger)?;
+                if known.is_some_and(|view| view.state.is_live()) || swept.leftovers.contains(&id) {
+                    continue;
+                }
+                if mode == Sweep::Really {
+                    target.compute.stop(&id, Duration::ZERO).await.map_err(CarryError::Compute)?;
+                }
+                swept.leftovers.push(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes away what threads worked on that nobody knows any more, and cached copies that no thread needs.
+    async fn sweep_grounds(&self, mode: Sweep, swept: &mut Swept) -> Result<(), CarryError> {
+        let grounds = &self.world().grounds;
+        let mut unknown = Vec::new();
+        for thread in grounds.list().await.map_err(CarryError::Shelf)? {
+            if self.world().ledger.thread(&thread).await.map_err(CarryError::Ledger)?.is_none() {
+                unknown.push(thread);
+            }
+        }
+        let done = grounds.sweep(&unknown, mode == Sweep::Really).await.map_err(CarryError::Shelf)?;
+        swept.bases = done.bases;
+        swept.bytes_before += done.bytes_before;
+        swept.bytes_after += done.bytes_after;
+        Ok(())
     }
 
     /// Tells whether what only the run needed went with the end of a dispatch, also if its thread has gone on since.
@@ -120,6 +162,7 @@ impl Engine {
             self.clear(Sweep::Really, &job.dispatch_id, Clearing::Everything).await?;
             self.world().vault.forget(&job).await.map_err(CarryError::Secret)?;
         }
+        self.world().grounds.forget(thread).await.map_err(CarryError::Shelf)?;
         Ok(true)
     }
 

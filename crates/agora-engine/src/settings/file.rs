@@ -1,13 +1,15 @@
-//! `agora.toml`, the user's: which places to run there are, and how much may be kept.
+//! `agora.toml`, the user's or a project's: which places to run there are, and how much may be kept.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use agora_core::Name;
 use agora_core::wall::{Grant, Isolation, Network, Tools, Wish};
+use agora_core::wire::manifest::Layers;
 use serde::Deserialize;
 
+use super::container::{self, Compute, Written};
 use super::{Settings, TargetSettings};
 
 /// What the file may say. A key that is misspelt is refused by its name.
@@ -26,15 +28,12 @@ struct Target {
     max_concurrent: Option<u32>,
     memory: Option<String>,
     pids: Option<u32>,
+    image: Option<String>,
+    socket: Option<PathBuf>,
+    cpus: Option<f64>,
     network: Option<WrittenNetwork>,
     tools: Option<WrittenTools>,
     grant: Option<Vec<Grant>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Compute {
-    Process,
 }
 
 /// `open`, `none`, or a list of hosts: that comes later, and is understood so that it can be said.
@@ -64,6 +63,7 @@ enum ToolsWord {
 #[serde(deny_unknown_fields, default)]
 struct Store {
     max: Option<String>,
+    overlay: Option<Layers>,
 }
 
 /// Why a file of settings cannot be used.
@@ -83,30 +83,61 @@ pub(super) fn lay(path: &Path, settings: &mut Settings) -> Result<(), SettingsEr
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(SettingsError::Unreadable(error)),
     };
-    let file: File = toml::from_str(&text).map_err(|error| SettingsError::Wrong(in_a_line(&text, &error)))?;
+    lay_text(&text, settings)
+}
+
+/// Lays what a file's text says over the settings.
+pub(super) fn lay_text(text: &str, settings: &mut Settings) -> Result<(), SettingsError> {
+    let file = toml::from_str(text).map_err(|error| SettingsError::Wrong(in_a_line(text, &error)))?;
+    lay_file(file, settings)
+}
+
+/// Lays what is left of a file over the settings.
+pub(super) fn lay_table(table: toml::Table, settings: &mut Settings) -> Result<(), SettingsError> {
+    let file = File::deserialize(table).map_err(|error| SettingsError::Wrong(error.message().to_owned()))?;
+    lay_file(file, settings)
+}
+
+fn lay_file(file: File, settings: &mut Settings) -> Result<(), SettingsError> {
     for (name, target) in file.target {
         let parsed: Name = match name.parse() {
             Ok(parsed) => parsed,
             Err(error) => return Err(SettingsError::Wrong(format!("{error}"))),
         };
         let known = settings.targets.remove(&parsed).unwrap_or_default();
-        settings.targets.insert(parsed, merge(&name, target, known).map_err(SettingsError::Wrong)?);
+        let merged = merge(&name, target, known, &settings.sockets).map_err(SettingsError::Wrong)?;
+        settings.targets.insert(parsed, merged);
     }
     if let Some(max) = file.store.max {
         let max = bytes(&max).ok_or_else(|| SettingsError::Wrong(not_a_size("store.max", &max)))?;
         settings.store_max_bytes = max;
     }
+    settings.workspace_layers = file.store.overlay.unwrap_or(settings.workspace_layers);
     Ok(())
 }
 
 /// Says what is wrong and where, without a drawing.
-fn in_a_line(text: &str, error: &toml::de::Error) -> String {
+pub(super) fn in_a_line(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map(|before| format!("line {}: ", before.matches('\n').count() + 1));
     format!("{}{}", line.unwrap_or_default(), error.message().trim_end())
 }
 
-fn merge(name: &str, target: Target, known: TargetSettings) -> Result<TargetSettings, String> {
+fn merge(
+    name: &str,
+    target: Target,
+    known: TargetSettings,
+    sockets: &[PathBuf],
+) -> Result<TargetSettings, String> {
+    let written =
+        Written { compute: target.compute, image: target.image, socket: target.socket, cpus: target.cpus };
+    let container = container::merge(name, written, known.container, sockets)?;
+    let wall = wall(name, target.isolation, target.network, target.tools, target.grant, known.wall)?;
+    if container.is_some() && (!wall.grants.is_empty() || wall.tools != Tools::default()) {
+        return Err(format!(
+            "`target.{name}` runs containers, which have what is in their image: neither `grant` nor `tools`"
+        ));
+    }
     let memory = target
         .memory
         .as_deref()
@@ -115,10 +146,11 @@ fn merge(name: &str, target: Target, known: TargetSettings) -> Result<TargetSett
         return Err(format!("`target.{name}.max_concurrent` is 0: nothing would ever start"));
     }
     Ok(TargetSettings {
-        wall: wall(name, target.isolation, target.network, target.tools, target.grant, known.wall)?,
+        wall,
         max_concurrent: target.max_concurrent.unwrap_or(known.max_concurrent),
         memory_bytes: memory.transpose()?.or(known.memory_bytes),
         processes: target.pids.or(known.processes),
+        container,
     })
 }
 
@@ -169,7 +201,7 @@ fn not_a_size(key: &str, text: &str) -> String {
 }
 
 /// Reads a size: a whole number with `B`, `KiB`, `MiB`, `GiB` or `TiB`.
-fn bytes(text: &str) -> Option<u64> {
+pub(super) fn bytes(text: &str) -> Option<u64> {
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let shift = match unit.trim() {
@@ -185,6 +217,7 @@ fn bytes(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ContainerTarget;
     use super::*;
 
     fn read(text: &str) -> Result<Settings, String> {
@@ -198,13 +231,26 @@ mod tests {
     #[test]
     fn what_is_said_is_laid_over_the_defaults() {
         let settings = read(
-            "[target.local]\nmax_concurrent = 5\n[target.big]\nmemory = \"4GiB\"\n[store]\nmax = \"1GiB\"\n",
+            "[target.local]\nmax_concurrent = 5\n[target.big]\nmemory = \"4GiB\"\n[store]\nmax = \"1GiB\"\noverlay = \"never\"\n",
         )
         .unwrap();
         let target = |name: &str| settings.targets[&name.parse::<Name>().unwrap()].clone();
         assert_eq!(target("local").max_concurrent, 5);
         assert_eq!((target("big").max_concurrent, target("big").memory_bytes), (2, Some(4 << 30)));
-        assert_eq!(settings.store_max_bytes, 1 << 30);
+        assert_eq!((settings.store_max_bytes, settings.workspace_layers), (1 << 30, Layers::Never));
+    }
+
+    #[test]
+    fn a_target_may_run_workers_in_containers() {
+        let settings = read(
+            "[target.box]\ncompute = \"docker\"\nimage = \"a@sha256:1\"\ncpus = 1.5\nnetwork = \"none\"\n[target.plain]\ncompute = \"docker\"",
+        )
+        .unwrap();
+        let container = |name: &str| settings.targets[&name.parse::<Name>().unwrap()].container.clone();
+        let expected = ContainerTarget { image: "a@sha256:1".into(), milli_cpus: Some(1500), socket: None };
+        assert_eq!(container("box"), Some(expected));
+        assert_eq!(container("plain"), Some(ContainerTarget::default()));
+        assert_eq!(container("local"), None);
     }
 
     #[test]
@@ -219,7 +265,12 @@ mod tests {
             "[target.local]\nmax_concurent = 1",
             "[target.local]\nmax_concurrent = 0",
             "[target.local]\nmemory = \"4 GB\"",
-            "[target.local]\ncompute = \"docker\"",
+            "[target.local]\nimage = \"x\"",
+            "[target.local]\ncompute = \"docker\"\ncpus = 0",
+            "[target.local]\ncompute = \"docker\"\nsocket = \"docker.sock\"",
+            "[target.local]\ncompute = \"docker\"\nnetwork = \"some\"",
+            "[target.local]\ncompute = \"docker\"\ngrant = [\"~/.m2:ro\"]",
+            "[target.local]\ncompute = \"kubernetes\"",
             "[target.\"a b\"]",
             "max = 1",
             "[",

@@ -1,8 +1,11 @@
 //! Where a dispatch's files are.
 
 mod local;
+mod placing;
 mod remove;
 mod size;
 pub(crate) mod untrusted;
 
 pub use local::LocalShelf;
+pub(crate) use remove::remove;
+pub(crate) use size::of as size_of;

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use agora_core::bundle::{Bundle, Capability, EnvBundle, FileEntry, FileMode, RawSubagent, Subagent};
-use agora_core::provider::compute::Launch;
+use agora_core::provider::compute::{Compute, Launch};
 use agora_core::provider::shelf::Shelf;
 use agora_core::secret::{SecretValue, ShortSecrets};
 use agora_core::wire::bootstrap::{Bootstrap, ManifestAt, Supplied, ThreadKey};
@@ -254,11 +254,14 @@ impl Dispatch {
     }
 
     /// Puts it on a shelf, and returns what a compute starts its worker with.
-    pub async fn launch(&self, shelf: &dyn Shelf) -> Launch {
-        let manifest = shelf.stage(&self.manifest).await.unwrap();
+    pub async fn launch(&self, compute: &dyn Compute, shelf: &dyn Shelf) -> Launch {
+        let manifest = shelf.stage(&self.manifest, &compute.sight()).await.unwrap();
         Launch {
             dispatch_id: self.manifest.dispatch_id.clone(),
+            thread_id: self.manifest.thread_id.clone(),
             runtime: self.adapter.clone(),
+            image: None,
+            limits: self.manifest.limits.clone(),
             bootstrap: self.bootstrap_for(manifest).to_line(),
         }
     }

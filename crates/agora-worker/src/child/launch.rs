@@ -100,6 +100,13 @@ fn hear_hitches(mut hitches: PipeReader) -> Result<Grouped, Obstacle> {
 
 /// Returns only when it failed.
 fn turn_into_program(task: &Task, group: &Group, guard: Pid, mouth: &mut PipeWriter) -> Obstacle {
+    // Should the guard be killed, at least the program itself goes at once; the worker sweeps up the rest.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    if getppid() != Some(guard) {
+        return Obstacle::Guard(rustix::io::Errno::SRCH.raw_os_error());
+    }
+    // When memory is short, this goes before the guard and the worker, who then say so.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     if !group.enter() {
         let _ = Hitch::NotGrouped.write(mouth);
     }

@@ -20,6 +20,8 @@
 #[cfg(target_os = "linux")]
 pub(crate) mod cgroup;
 #[cfg(target_os = "linux")]
+mod container;
+#[cfg(target_os = "linux")]
 mod control;
 #[cfg(target_os = "linux")]
 mod deadline;

@@ -3,23 +3,27 @@
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use agora_core::wall::{Level, Wish};
+use agora_core::wire::manifest::{Location, WorkspaceAt};
 
 use crate::desk::Desk;
 use crate::fault::{Fault, workspace};
 use crate::sandbox::wall::{Ground, View, WallError};
 
 /// Decides, and writes down what was decided.
-pub(crate) fn raise(wish: &Wish, desk: &mut Desk) -> Result<(), Fault> {
+pub(crate) fn raise(wish: &Wish, workspace_at: Option<&WorkspaceAt>, desk: &mut Desk) -> Result<(), Fault> {
     let own = desk.place.own();
+    let lent = workspace_at.map(|at| at.borrowed.as_slice()).unwrap_or_default();
+    let lent: Vec<PathBuf> = lent.iter().map(|Location::File(dir)| dir.clone()).collect();
     let ground = Ground {
         wish,
         trial: &desk.trial,
         home: desk.place.users_home.as_deref(),
         path: desk.place.base().get("PATH".as_ref() as &std::ffi::OsStr).map(AsRef::as_ref),
         own: &own,
+        lent: &lent,
         closed: desk.place.closed(),
     };
     let View { plan, inside, built, home_links } = View::choose(&ground).map_err(Fault::Wall)?;
@@ -60,7 +64,7 @@ fn open_the_way(desk: &Desk, agent: u32) -> Result<(), Fault> {
 }
 
 /// Lets the agent's own home lead to the tools of the user's.
-fn link_tools(home: &Path, links: &[(std::path::PathBuf, std::path::PathBuf)]) -> io::Result<()> {
+fn link_tools(home: &Path, links: &[(PathBuf, PathBuf)]) -> io::Result<()> {
     for (below, real) in links {
         let link = home.join(below);
         if let Some(parent) = link.parent() {

@@ -21,12 +21,27 @@ pub(crate) struct Trial {
     pub(crate) namespaces: Result<(), Refused>,
     /// The newest Landlock that the kernel speaks, if it is switched on.
     pub(crate) landlock: Option<u32>,
+    /// This worker is the first process of a container, which is the outer wall: it has the namespaces, and the network that was
+    /// asked for.
+    pub(crate) contained: bool,
+}
+
+impl Trial {
+    /// Says what there is to build inside a container. Namespaces are not tried: they are around it already.
+    pub(crate) fn in_a_container() -> Self {
+        let namespaces = Err(Refused { part: Part::Namespaces, error: Errno::PERM });
+        Self { namespaces, landlock: landlock(), contained: true }
+    }
+}
+
+fn landlock() -> Option<u32> {
+    syscall::landlock_abi().ok().filter(|abi| *abi > 0)
 }
 
 /// Tries it. Only for a process with one thread.
 pub(crate) fn try_namespaces() -> Trial {
-    let landlock = syscall::landlock_abi().ok().filter(|abi| *abi > 0);
-    Trial { namespaces: in_a_child(), landlock }
+    let landlock = landlock();
+    Trial { namespaces: in_a_child(), landlock, contained: false }
 }
 
 fn in_a_child() -> Result<(), Refused> {

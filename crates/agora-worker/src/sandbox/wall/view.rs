@@ -51,6 +51,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) path: Option<&'a OsStr>,
     /// The dispatch's own directories.
     pub(crate) own: &'a Inside,
+    /// What the workspace's repository reads objects from: shown, and never written.
+    pub(crate) lent: &'a [PathBuf],
     /// What nothing may bring in: agora's home, or as much of it as is known.
     pub(crate) closed: &'a Path,
 }
@@ -102,11 +104,18 @@ impl View {
     pub(crate) fn choose(ground: &Ground<'_>) -> Result<Self, WallError> {
         let Ground { wish, trial, own, .. } = ground;
         if wish.isolation == Isolation::None {
-            let (inside, built) = ((*own).clone(), Built::none());
+            let (inside, built) = ((*own).clone(), Built { container: trial.contained, ..Built::none() });
             return Ok(Self { plan: None, inside, built, home_links: Vec::new() });
         }
         let because = trial.namespaces.err().map(|Refused { part, error }| explain(part, error));
+        let because = because.filter(|_| !trial.contained);
         let level = match (&because, trial.landlock) {
+            // The container has the namespaces and the network.
+            (_, Some(_)) if trial.contained => Level::Landlock,
+            (_, None) if trial.contained => {
+                let why = "the container's kernel has no Landlock, or it is switched off".to_owned();
+                return Err(WallError::Nothing(why));
+            }
             (None, Some(_)) => Level::Namespaces,
             (Some(why), _) if wish.isolation == Isolation::Strict => {
                 return Err(WallError::Strict(why.clone()));
@@ -137,6 +146,7 @@ impl View {
             visible: visible.collect(),
             leaves_open: leaves_open(level, trial.landlock, wish.network),
             because,
+            container: trial.contained,
         };
         let plan =
             Plan { level, network: wish.network, agent, landlock: trial.landlock, binds, links, hidden };
@@ -185,6 +195,11 @@ impl<'a> Sight<'a> {
             (own.aids, inside.aids, Access::Read),
         ] {
             self.binds.push(Bind { from, to, access, essential: true });
+        }
+        // Wherever they are, also in agora's home: nothing but a repository's objects is in there.
+        for dir in self.ground.lent {
+            let (from, to) = (dir.clone(), dir.clone());
+            self.binds.push(Bind { from, to, access: Access::Read, essential: false });
         }
         for dir in SYSTEM {
             self.system(Path::new(dir));
