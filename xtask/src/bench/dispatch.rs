@@ -1,4 +1,4 @@
-//! Dispatches, without a sandbox: what the command adds to an agent's own time, and how many go through one engine.
+//! Dispatches, behind the wall that this machine can build: what the command adds to an agent's own time, and how many go through one engine.
 
 use std::{fs, io, path::Path, time::Duration};
 
@@ -38,7 +38,7 @@ pub(super) fn command(subject: &Subject) -> Result<Vec<Figure>, Failure> {
         &mut || rounds::mean_of(&mut nothing, RUNS * 10),
     ])?;
     Ok(vec![
-        Figure::time("`agora dispatch run`, an agent that does nothing, no sandbox", run, SPAWN, floor),
+        Figure::time("`agora dispatch run`, an agent that does nothing, behind the wall", run, SPAWN, floor),
         Figure::time("`agora ls`, 120 dispatches", list, SPAWN, floor),
     ])
 }

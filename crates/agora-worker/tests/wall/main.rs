@@ -6,7 +6,9 @@
     reason = "other programs run the worker, as somebody else or with less"
 )]
 
+mod agents;
 mod bombs;
+mod cost;
 mod hostile;
 mod ladder;
 mod support;

@@ -5,6 +5,7 @@ mod run;
 
 use std::time::Duration;
 
+use agora_core::wall::Isolation;
 use agora_testkit::worker::Dispatch;
 use serde_json::json;
 
@@ -21,9 +22,17 @@ pub(super) use run::peak_in;
 const LOUD: &str =
     "yes 'The agent thinks aloud, line by line, and does not come to an end.' | head -c 629145600";
 
-/// All fourteen steps around an agent that does nothing.
+/// All fourteen steps around an agent that does nothing: without a wall, and behind the one that this machine can build.
 pub(super) fn steps(subject: &Subject) -> Result<Vec<Figure>, Failure> {
+    let what = "worker: all 14 steps, an agent that does nothing, one file laid";
+    let mut figures = around(subject, Isolation::None, format!("{what}, no wall"))?;
+    figures.extend(around(subject, Isolation::Auto, format!("{what}, behind the wall"))?);
+    Ok(figures)
+}
+
+fn around(subject: &Subject, isolation: Isolation, what: String) -> Result<Vec<Figure>, Failure> {
     let idle = idle(subject)?;
+    let idle = || idle().with(|manifest| manifest.wall.isolation = isolation);
     let mut nothing = Subject::nothing();
     // Taken away only at the end: ext4 does not like to give out again what was in use a minute ago, and would search.
     let mut ended = Vec::new();
@@ -38,8 +47,8 @@ pub(super) fn steps(subject: &Subject) -> Result<Vec<Figure>, Failure> {
     };
     let [measured, floor] = rounds::medians([&mut run_many, &mut || rounds::mean_of(&mut nothing, SPAWNS)])?;
     let [peak] = rounds::medians([&mut || run::peak(&idle())])?;
-    let what = "worker: all 14 steps, an agent that does nothing, one file laid";
-    Ok(vec![Figure::time(what, measured, SPAWN, floor), Figure::memory(format!("{what}: peak memory"), peak)])
+    let memory = Figure::memory(format!("{what}: peak memory"), peak);
+    Ok(vec![Figure::time(what, measured, SPAWN, floor), memory])
 }
 
 /// An agent that prints 600 MiB: what it takes to read, search and cut it, and to keep none of it in memory.
