@@ -37,7 +37,8 @@ pub(super) fn walk(root: &Path, not: &Path) -> io::Result<Found> {
     let walker = Walker { root, not, queue: &queue };
     let mut found = thread::scope(|scope| {
         // Where there are no more threads to be had, fewer do it.
-        let more = |_| thread::Builder::new().name("ground-walk".into()).spawn_scoped(scope, || walker.work()).ok();
+        let more =
+            |_| thread::Builder::new().name("ground-walk".into()).spawn_scoped(scope, || walker.work()).ok();
         let others: Vec<_> = (1..threads).filter_map(more).collect();
         let mut found = walker.work();
         for other in others {
