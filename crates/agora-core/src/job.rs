@@ -11,6 +11,7 @@ use crate::event::Resolved;
 use crate::ground::Ground;
 use crate::id::{DispatchId, ThreadId};
 use crate::name::{Name, Namespace};
+use crate::provider::compute::ImageId;
 use crate::state::{DispatchState, Thread, ThreadState};
 use crate::time::Timestamp;
 use crate::wire::manifest::{Continuation, Limits, Verbatim};
@@ -48,6 +49,9 @@ pub struct Job {
     #[serde(default)]
     pub secrets: BTreeMap<VariableName, String>,
     pub target: Name,
+    /// What its worker runs in, where that is an image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageId>,
     /// Higher ones first.
     #[serde(default)]
     pub priority: i32,
@@ -136,6 +140,7 @@ impl Job {
             limits,
             secrets: BTreeMap::new(),
             target,
+            image: None,
             priority: 0,
             labels: Vec::new(),
             retention_days,

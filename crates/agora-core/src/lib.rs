@@ -7,6 +7,7 @@
 //!  the words            id  name  hash  canonical  time  secret  limits
 //!  what is registered   path  bundle  reference  template  credential
 //!  whom an agent is     login
+//!  what it may reach    wall
 //!  what happens         job  event  record  entry  state  reason
 //!  the pause            question  answer  sentinel  marker  strict
 //!  engine to worker     wire::{manifest, bootstrap, receipt}

@@ -107,6 +107,7 @@ codes! {
     WorkspaceFailed "workspace-failed" WorkerFailed MaySucceed,
     ReceiptInvalid "receipt-invalid" WorkerFailed WillFailAgain,
     ChannelMissing "channel-missing" WorkerFailed WillFailAgain,
+    WallMissing "wall-missing" WorkerFailed WillFailAgain,
     AgentNotStarted "agent-not-started" WorkerFailed WillFailAgain,
     SentinelMalformed "sentinel-malformed" WorkerFailed WillFailAgain,
     WorkerNotStarted "worker-not-started" WorkerFailed MaySucceed,

@@ -14,6 +14,7 @@ use agora_core::provider::secret::{SecretChange, SecretStore};
 use agora_core::reference::BundleRef;
 use agora_core::secret::{SecretName, ShortSecrets};
 use agora_core::time::Clock;
+use agora_core::wall::{Isolation, Wish};
 use agora_core::{Name, Namespace};
 use agora_providers::blob::LocalBlobs;
 use agora_providers::registry::LocalRegistry;
@@ -25,7 +26,7 @@ use crate::error::Error;
 use crate::plan::{Plan, Planner};
 use crate::prepare;
 use crate::secret::{Outside, SecretSource};
-use crate::settings::Settings;
+use crate::settings::{Ignored, Settings};
 use crate::tree::{self, ReadTree};
 
 /// Everything that agora knows and can do, in one directory and one namespace.
@@ -190,8 +191,22 @@ impl Agora {
         self.secrets.names().await.map_err(Error::Secret)
     }
 
-    pub(crate) fn home(&self) -> &Home {
-        &self.home
+    /// Returns the wall that agents of a target stand behind, if there is such a target.
+    pub fn wall(&self, target: &Name) -> Option<&Wish> {
+        self.settings.as_ref()?.targets.get(target).map(|target| &target.wall)
+    }
+
+    /// Tells whether there is a target whose agents stand behind no wall.
+    pub fn has_open_targets(&self) -> bool {
+        let open = |wall: &Wish| wall.isolation == Isolation::None;
+        self.settings
+            .as_ref()
+            .is_some_and(|settings| settings.targets.values().any(|target| open(&target.wall)))
+    }
+
+    /// Returns what a project's `agora.toml` says and does not count, because nobody trusts it.
+    pub fn ignored_settings(&self) -> Option<&Ignored> {
+        self.settings.as_ref()?.ignored.as_ref()
     }
 
     pub(crate) fn settings(&self) -> Option<&Settings> {
@@ -207,6 +222,10 @@ impl Agora {
         let (blobs, secrets) = (self.catalogue.blobs().clone(), Arc::clone(&self.secrets));
         let world = settings.world(&self.home, blobs, secrets, Arc::clone(&self.clock))?;
         Ok(self.engine.get_or_init(|| Engine::new(world)).clone())
+    }
+
+    pub(crate) fn home(&self) -> &Home {
+        &self.home
     }
 
     pub(crate) fn catalogue(&self) -> &Catalogue {

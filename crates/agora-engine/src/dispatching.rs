@@ -60,6 +60,12 @@ impl Agora {
         Ok(thread)
     }
 
+    /// Checks a dispatch as if it were accepted, and changes nothing: the names that it uses, its input, its limits, its login.
+    pub async fn check(&self, dispatch: &Dispatch) -> Result<(), Error> {
+        let engine = self.engine()?;
+        self.resolve(dispatch, engine.world()).await.map(drop)
+    }
+
     /// Records a dispatch. With the lease of its thread, if it was taken and the thread is a new one.
     async fn record(
         &self,
@@ -67,7 +73,11 @@ impl Agora {
         room: Room,
     ) -> Result<(Thread, Option<Box<dyn Lease>>), Error> {
         let engine = self.engine()?;
-        let Checked { mut job, key, secrets, login } = self.resolve(&dispatch, engine.world()).await?;
+        let checked = self.resolve(&dispatch, engine.world()).await?;
+        let Checked { mut job, key, secrets, login, is_built_in } = checked;
+        if is_built_in {
+            self.keep_builtin(job.resolved.subagent.content_hash).await?;
+        }
         let taken =
             engine.world().grounds.take(&dispatch.ground, &job.thread_id).await.map_err(Error::Ground)?;
         job.ground = taken.map(Box::new);
@@ -89,7 +99,8 @@ impl Agora {
             forgotten.map_err(|error| Error::Carry(CarryError::Shelf(error)))?;
         }
         let Accepted { dispatch_id, thread_id, .. } = accepted.map_err(Error::Accept)?;
-        let thread = Thread::new(self.clone(), engine, thread_id, dispatch_id).with_login(login);
+        let thread =
+            Thread::new(self.clone(), engine, thread_id, dispatch_id).with_login(login).novel(is_new);
         Ok((thread, lease.filter(|_| is_new)))
     }
 

@@ -3,7 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use agora_core::Name;
 use agora_core::blobs::ReadError;
 use agora_core::bundle::{BundleKind, EnvError, SubagentError, TreeError};
 use agora_core::canonical::CanonicalError;
@@ -11,6 +10,7 @@ use agora_core::catalogue::{RegisterError, ResolveError};
 use agora_core::credential::Hit;
 use agora_core::login::Vendor;
 use agora_core::provider::blob::StoreError;
+use agora_core::provider::compute::ComputeError;
 use agora_core::provider::ground::GroundError;
 use agora_core::provider::ledger::LedgerError;
 use agora_core::provider::registry::RegistryError;
@@ -19,12 +19,16 @@ use agora_core::provider::{Outage, Unavailable};
 use agora_core::secret::SecretValueError;
 use agora_core::state::Illegal;
 use agora_core::template::RenderError;
+use agora_core::{Name, ThreadId};
 
 use agora_providers::ground::ApplyError;
 
 use crate::carry::CarryError;
 use crate::carry::accept::AcceptError;
 use crate::definition::DefinitionError;
+#[cfg(feature = "docker")]
+use crate::image::BuildError;
+use crate::inbox::Refusal;
 use crate::secret::SecretSourceError;
 use crate::settings::SettingsError;
 use crate::tree::TreeFault;
@@ -133,6 +137,10 @@ pub enum Error {
     #[error(transparent)]
     Accept(AcceptError),
     #[error(transparent)]
+    Answer(Refusal),
+    #[error("the thread `{0}` has asked nothing")]
+    NothingAsked(ThreadId),
+    #[error(transparent)]
     Carry(CarryError),
     #[error("the machine does not say which start of it this is")]
     Machine(#[source] io::Error),
@@ -142,6 +150,18 @@ pub enum Error {
     NoLogin { vendor: &'static Vendor },
     #[error("{} is not what `{}` logs in with", listed(given), vendor.name)]
     NotALogin { vendor: &'static Vendor, given: Vec<String> },
+    #[cfg(feature = "docker")]
+    #[error(transparent)]
+    Image(BuildError),
+    #[error("agora cannot {doing} codex's login in `{}`", path.display())]
+    CodexHome {
+        doing: String,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("there is no `agora.toml` in `{}` nor above it", from.display())]
+    NoProject { from: PathBuf },
     #[error("there is no place to keep anything: neither AGORA_HOME nor HOME is set")]
     NoHome,
     #[error("`{file}` cannot be used")]
@@ -217,14 +237,34 @@ impl Error {
                 (Request, "question-open")
             }
             Self::Accept(AcceptError::NotNow { .. }) => (Request, "thread-busy"),
+            Self::Answer(refusal) => (Request, answer(refusal)),
+            Self::NothingAsked(_) => (Request, "nothing-asked"),
             Self::Accept(AcceptError::Carry(error)) | Self::Carry(error) => carry(error),
             Self::Machine(_) => (Outside, "machine-unknown"),
             Self::NoWorker => (Outside, "no-worker"),
             Self::NoLogin { .. } => (Outside, "no-credential"),
             Self::NotALogin { .. } => (Request, "not-a-credential"),
             Self::NoHome => (Outside, "no-home"),
+            Self::CodexHome { .. } => (Outside, "codex-login"),
+            Self::NoProject { .. } => (Request, "no-project"),
             Self::Settings { .. } => (Request, "config-invalid"),
+            #[cfg(feature = "docker")]
+            Self::Image(error) => image(error),
         }
+    }
+}
+
+fn answer(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::Unknown(_) => "unknown-question",
+        Refusal::NotOpen(_) => "question-not-open",
+        Refusal::AnsweredBefore { .. } => "answered-before",
+        Refusal::Closed { how: Illegal::DeclinedAlready, .. } => "question-declined",
+        Refusal::Closed { how: Illegal::ExpiredAlready, .. } => "question-expired",
+        Refusal::Closed { how: Illegal::CancelledAlready, .. } => "question-cancelled",
+        Refusal::Closed { .. } => "question-closed",
+        Refusal::Unfit { .. } => "answer-unfit",
+        Refusal::Canonical(_) => "not-canonical",
     }
 }
 
@@ -241,10 +281,24 @@ fn carry(error: &CarryError) -> (ErrorKind, &'static str) {
             | LedgerError::DispatchTaken(_)
             | LedgerError::KeyTaken { .. },
         ) => (Outside, "ledger-moved"),
+        CarryError::Compute(ComputeError::ImageMissing(_) | ComputeError::ImageUnfit { .. }) => {
+            (Outside, "image-missing")
+        }
         CarryError::Compute(_) => (Outside, "compute-unreachable"),
         CarryError::Secret(error) => secret(error),
         CarryError::UnknownThread(_) => (Request, "unknown-id"),
         CarryError::NoPapers(_) => (Outside, "ledger-damaged"),
+    }
+}
+
+#[cfg(feature = "docker")]
+fn image(error: &BuildError) -> (ErrorKind, &'static str) {
+    match error {
+        BuildError::Name(_) => (ErrorKind::Request, "image-name"),
+        BuildError::NoProgram(_) => (ErrorKind::Outside, "program-missing"),
+        BuildError::Program { .. } => (ErrorKind::Outside, "program-unfit"),
+        BuildError::Files(_) => (ErrorKind::Outside, "storage-failed"),
+        BuildError::Daemon(_) => (ErrorKind::Outside, "compute-unreachable"),
     }
 }
 

@@ -12,8 +12,9 @@ use crate::agora::Agora;
 use crate::error::Error;
 use crate::settings::Settings;
 
-/// What workers get of their starter's variables: where programs are, and how to speak. Nothing that says who one is.
-const HARMLESS: [&str; 5] = ["PATH", "USER", "LANG", "TERM", "TZ"];
+/// What workers get of their starter's variables: where programs are, and how to speak. Nothing that says who one is. The home is
+/// where tools are looked for; an agent gets another one.
+const HARMLESS: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "TERM", "TZ"];
 
 /// What the host's git gets: whose it is, and how it reaches other machines when somebody names a URL.
 const GITS: [&str; 10] = [
@@ -29,6 +30,9 @@ const GITS: [&str; 10] = [
     "GIT_CONFIG_NOSYSTEM",
 ];
 
+/// Tells a carrier, which is in no project's directory, whose work it carries.
+pub const PROJECT_DIR: &str = "AGORA_PROJECT_DIR";
+
 /// Where a user's things are, and what the programs around are called.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
@@ -36,6 +40,8 @@ pub struct Surroundings {
     pub home: PathBuf,
     /// The user's `agora.toml`, which need not exist.
     pub settings: Option<PathBuf>,
+    /// Where a project's `agora.toml` is looked for, and from there upward.
+    pub project_dir: Option<PathBuf>,
     /// What workers get of this process's variables.
     pub environment: Vec<(OsString, OsString)>,
     /// What the host's git gets of them.
@@ -43,12 +49,16 @@ pub struct Surroundings {
     /// What a vendor's program could log in with.
     logins: BTreeMap<VariableName, SecretValue>,
     path: Option<OsString>,
+    /// Where daemons that run containers would listen for this user.
+    sockets: Vec<PathBuf>,
 }
 
 impl Surroundings {
     /// Looks around this process.
     pub fn look() -> Result<Self, Error> {
-        Self::among(&std::env::vars_os().collect::<Vec<_>>())
+        let mut around = Self::among(&std::env::vars_os().collect::<Vec<_>>())?;
+        around.project_dir = around.project_dir.or_else(|| std::env::current_dir().ok());
+        Ok(around)
     }
 
     fn among(variables: &[(OsString, OsString)]) -> Result<Self, Error> {
@@ -70,6 +80,7 @@ impl Surroundings {
         Ok(Self {
             home: std::path::absolute(&home).unwrap_or(home),
             settings: base("XDG_CONFIG_HOME", ".config").map(|config| config.join("agora/agora.toml")),
+            project_dir: variable(PROJECT_DIR).map(PathBuf::from),
             environment: variables.iter().filter(|(name, _)| harmless(name)).cloned().collect(),
             git_environment: variables
                 .iter()
@@ -78,14 +89,22 @@ impl Surroundings {
                 .collect(),
             logins: names.filter_map(|name| login(name, variable(name)?)).collect(),
             path: variable("PATH"),
+            sockets: sockets(variable),
         })
     }
 
-    /// Returns the settings of this user, with workers that are this `agora` program.
+    /// Returns the settings that hold here, with workers that are this `agora` program: the user's, and over them what counts of
+    /// the project's.
     pub fn settings(&self, program: &Path) -> Result<Settings, Error> {
+        self.with_project(self.own_settings(program)?)
+    }
+
+    /// Returns the settings of this user, whatever a project says.
+    pub(crate) fn own_settings(&self, program: &Path) -> Result<Settings, Error> {
         let settings = Settings {
             environment: self.environment.clone(),
             logins: self.logins.clone(),
+            sockets: self.sockets.clone(),
             git_environment: self.git_environment.clone(),
             ..Settings::with_worker(program)
         };
@@ -95,11 +114,36 @@ impl Surroundings {
         }
     }
 
+    /// Returns where programs are looked for.
+    #[cfg(feature = "docker")]
+    pub(crate) fn path(&self) -> Option<OsString> {
+        self.path.clone()
+    }
+
     /// Finds a program on the path.
-    fn program(&self, name: &str) -> Option<PathBuf> {
+    pub fn program(&self, name: &str) -> Option<PathBuf> {
         let dirs = std::env::split_paths(self.path.as_ref()?);
         dirs.map(|dir| dir.join(name)).find(|path| path.is_absolute() && path.is_file())
     }
+}
+
+/// Returns where daemons listen: what `DOCKER_HOST` names and nothing else then, as for every program that speaks to Docker; or
+/// the usual places of Docker and then of Podman.
+fn sockets(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    if let Some(host) = variable("DOCKER_HOST") {
+        let socket = host.to_str().and_then(|host| host.strip_prefix("unix://")).map(PathBuf::from);
+        return socket.into_iter().collect();
+    }
+    let below = |variable: Option<OsString>, path: &str| variable.map(|dir| Path::new(&dir).join(path));
+    let docker = [
+        Some("/var/run/docker.sock".into()),
+        below(variable("XDG_RUNTIME_DIR"), "docker.sock"),
+        below(variable("HOME"), ".docker/desktop/docker.sock"),
+        below(variable("HOME"), ".docker/run/docker.sock"),
+    ];
+    let podman =
+        [below(variable("XDG_RUNTIME_DIR"), "podman/podman.sock"), Some("/run/podman/podman.sock".into())];
+    docker.into_iter().chain(podman).flatten().collect()
 }
 
 /// Takes a variable for a login. What is too short to be hidden in an output is none.
@@ -155,6 +199,20 @@ mod tests {
     }
 
     #[test]
+    fn a_daemon_that_is_named_is_the_only_one() {
+        let sockets = |variables: &[(&str, &str)]| among(variables).unwrap().sockets;
+        let user = ("HOME", "/home/ann");
+        assert_eq!(sockets(&[user, ("DOCKER_HOST", "unix:///d.sock")]), [Path::new("/d.sock")]);
+        assert!(
+            sockets(&[user, ("DOCKER_HOST", "ssh://elsewhere")]).is_empty(),
+            "files are not mounted there"
+        );
+        let usual = sockets(&[user, ("XDG_RUNTIME_DIR", "/run/user/7")]);
+        assert!(usual.contains(&"/run/user/7/podman/podman.sock".into()), "{usual:?}");
+        assert_eq!(usual[0], Path::new("/var/run/docker.sock"));
+    }
+
+    #[test]
     fn workers_get_nothing_that_says_who_one_is() {
         let around = among(&[
             ("HOME", "/home/ann"),
@@ -165,7 +223,7 @@ mod tests {
         ])
         .unwrap();
         let passed: Vec<_> = around.environment.iter().map(|(name, _)| name.to_str().unwrap()).collect();
-        assert_eq!(passed, ["PATH", "LC_ALL"]);
+        assert_eq!(passed, ["HOME", "PATH", "LC_ALL"]);
         assert_eq!(around.settings.as_deref(), Some(Path::new("/config/agora/agora.toml")));
         assert_eq!(around.program("sh").as_deref(), Some(Path::new("/bin/sh")));
         assert_eq!(around.program("no-such-program"), None);

@@ -17,9 +17,9 @@ use agora_core::provider::secret::SecretError;
 use agora_core::provider::shelf::Shelf;
 use agora_core::secret::SecretRef;
 use agora_core::time::Clock;
+use agora_core::wall::Wish;
 use agora_core::wire::bootstrap::Supplied;
 use agora_core::wire::keys::EngineKeys;
-use agora_core::wire::receipt::ReceiptKey;
 use agora_core::{Name, ThreadId};
 use async_trait::async_trait;
 
@@ -36,8 +36,6 @@ pub struct World {
     pub vault: Arc<dyn Vault>,
     pub targets: BTreeMap<Name, Target>,
     pub keys: EngineKeys,
-    /// What workers check answers with.
-    pub receipt_key: Option<ReceiptKey>,
     pub clock: Arc<dyn Clock>,
     pub alarm: Arc<dyn Alarm>,
     pub tasks: Arc<dyn Tasks>,
@@ -55,13 +53,22 @@ pub struct Target {
     /// What a dispatch gets that does not say.
     pub memory_bytes: Option<u64>,
     pub processes: Option<u32>,
+    /// What stands between agents there and everything else.
+    pub wall: Wish,
     /// Who waits for room there, in this process.
     pub(crate) queue: Queue,
 }
 
 impl Target {
     pub fn new(compute: Arc<dyn Compute>, max_concurrent: u32) -> Self {
-        Self { compute, max_concurrent, memory_bytes: None, processes: None, queue: Queue::default() }
+        Self {
+            compute,
+            max_concurrent,
+            memory_bytes: None,
+            processes: None,
+            wall: Wish::default(),
+            queue: Queue::default(),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! What is where in a dispatch's directory.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use agora_core::DispatchId;
@@ -37,9 +39,20 @@ impl DispatchDir {
         self.0.join("in/manifest.json")
     }
 
+    /// Files from elsewhere, for a worker that sees only this directory.
+    pub(crate) fn placed(&self) -> PathBuf {
+        self.0.join("in/files")
+    }
+
     /// Which process the worker is.
     pub(crate) fn worker(&self) -> PathBuf {
         self.0.join("in/worker.json")
+    }
+
+    /// How the worker ended, in a word, for one whose container is gone.
+    #[cfg(feature = "docker")]
+    pub(crate) fn ended(&self) -> PathBuf {
+        self.0.join("in/ended")
     }
 
     /// The worker's standard output.
@@ -60,6 +73,11 @@ impl DispatchDir {
         self.0.join("out/report.json")
     }
 
+    /// The agent's workspace.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.0.join("work")
+    }
+
     /// Where a workspace that stands on a ground has its layers.
     pub(crate) fn layers(&self) -> PathBuf {
         self.0.join("layers")
@@ -67,7 +85,13 @@ impl DispatchDir {
 
     /// Returns the directories that every dispatch has, those above first.
     pub(crate) fn directories(&self) -> [PathBuf; 4] {
-        [self.0.clone(), self.given(), self.out(), self.0.join("work")]
+        [self.0.clone(), self.given(), self.out(), self.work()]
+    }
+
+    /// Tells whether a worker was at work, or somebody has ended the dispatch without one.
+    pub(crate) fn has_past(&self) -> io::Result<bool> {
+        let said = there(fs::symlink_metadata(self.events()))?.is_some_and(|meta| meta.len() > 0);
+        Ok(said || there(fs::symlink_metadata(self.outcome()))?.is_some())
     }
 
     /// Returns what is taken away.
@@ -85,7 +109,16 @@ impl DispatchDir {
     }
 
     /// Returns what only the run itself needed.
-    fn passing(&self) -> [PathBuf; 5] {
-        ["work", "layers", "home", "tmp", "aids"].map(|name| self.0.join(name))
+    fn passing(&self) -> [PathBuf; 6] {
+        ["work", "layers", "home", "tmp", "aids", "in/files"].map(|name| self.0.join(name))
+    }
+}
+
+/// What is not there is nothing, and no error.
+pub(crate) fn there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -18,6 +18,7 @@ pub mod alarm;
 mod aside;
 pub mod blob;
 pub mod clock;
+pub mod codex;
 pub mod compute;
 pub mod disk;
 mod dispatch_dir;
@@ -32,6 +33,7 @@ mod notice;
 pub mod registry;
 pub mod secret;
 pub mod shelf;
+pub mod trust;
 
 mod blocking;
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use agora_core::DispatchId;
 use agora_core::provider::alarm::Alarm;
+use agora_core::provider::compute::Sight;
 use agora_core::provider::shelf::{Clearing, Concluded, Shelf};
 use agora_core::time::{Clock, Timestamp};
 use agora_providers::Home;
@@ -30,7 +31,7 @@ fn id() -> DispatchId {
 async fn staged() -> (TempDir, LocalShelf, PathBuf) {
     let root = tempfile::tempdir().unwrap();
     let shelf = LocalShelf::new(Home::new(root.path()));
-    shelf.stage(&Dispatch::script("", "true").manifest).await.unwrap();
+    shelf.stage(&Dispatch::script("", "true").manifest, &Sight::Same).await.unwrap();
     let dir = root.path().join("dispatches/d_1");
     (root, shelf, dir)
 }
@@ -48,7 +49,7 @@ async fn what_is_staged_is_for_its_owner_only() {
         assert_eq!(fs::metadata(dir.join(name)).unwrap().permissions().mode() & 0o777, 0o700, "{name}");
     }
     let manifest = Dispatch::script("", "true").manifest;
-    let at = shelf.stage(&manifest).await.unwrap();
+    let at = shelf.stage(&manifest, &Sight::Same).await.unwrap();
     assert_eq!(at.location.to_string(), format!("file://{}/in/manifest.json", dir.display()));
     assert_eq!(fs::read(dir.join("in/manifest.json")).unwrap(), manifest.encode().unwrap());
 }

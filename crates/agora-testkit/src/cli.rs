@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -53,6 +54,19 @@ impl Cli {
         path
     }
 
+    /// Writes the user's `agora.toml`.
+    pub fn settings(&self, text: &str) {
+        let dir = self.root.path().join("home/.config/agora");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("agora.toml"), text).unwrap();
+    }
+
+    /// Lets agents behind the wall write to the current directory of the commands, whoever they are.
+    pub fn grant_work(&self) {
+        fs::set_permissions(self.work(), fs::Permissions::from_mode(0o777)).unwrap();
+        self.settings(&format!("[target.local]\ngrant = [\"{}:rw\"]\n", self.work().display()));
+    }
+
     /// Puts a real program where the commands, and what they start, find it by a name.
     #[must_use]
     pub fn program(self, name: &str, path: &Path) -> Self {
@@ -93,6 +107,8 @@ impl Cli {
     pub fn steady(&self, text: &str) -> String {
         let root = self.root.path().to_str().unwrap();
         let text = text.replace(root, "[ROOT]");
+        let walls = ["namespaces", "landlock"].map(|level| format!("isolation: {level}"));
+        let text = walls.iter().fold(text, |text, wall| text.replace(wall, "isolation: [WALL]"));
         steady_words(&text)
     }
 }
@@ -116,6 +132,10 @@ pub fn steady_json(value: &Value) -> Value {
             let steady = |(key, value): (&String, &Value)| match (key.as_str(), value) {
                 ("durationMs", Value::Number(_)) => (key.clone(), "[SPAN]".into()),
                 ("hmac", _) => (key.clone(), "[HMAC]".into()),
+                // What can be built, and what is visible, is this machine's.
+                ("isolation", Value::Object(wall)) if wall["level"] != "none" => {
+                    (key.clone(), "[WALL]".into())
+                }
                 _ => (key.clone(), steady_json(value)),
             };
             Value::Object(fields.iter().map(steady).collect())

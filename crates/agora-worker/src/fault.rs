@@ -14,6 +14,7 @@ use crate::child::StartError;
 use crate::needs_input::Unreadable;
 use crate::overlay::OverlayError;
 use crate::patch::PatchError;
+use crate::sandbox::wall::WallError;
 use crate::snapshot::SnapshotError;
 
 /// Why a dispatch fails.
@@ -53,6 +54,8 @@ pub(crate) enum Fault {
     Setup(String),
     #[error("the channel program could not be started: {0}")]
     Channel(String),
+    #[error("the wall could not be built: {0}")]
+    Wall(WallError),
     #[error("the agent was not started: {why}", why = because(.0))]
     NotStarted(StartError),
     #[error("{0}")]
@@ -132,6 +135,7 @@ impl Fault {
             Self::SecretUnreachable { .. } => FailureCode::SecretUnreachable,
             Self::Setup(_) => FailureCode::SetupFailed,
             Self::Channel(_) => FailureCode::ChannelMissing,
+            Self::Wall(_) | Self::NotStarted(StartError::Wall { .. }) => FailureCode::WallMissing,
             Self::NotStarted(_) => FailureCode::AgentNotStarted,
             Self::Sentinel(_) => FailureCode::SentinelMalformed,
             // What is sealed tells so when somebody changed it.
@@ -171,10 +175,29 @@ impl Fault {
             Self::NotStarted(StartError::Program { program, source })
                 if source.kind() == io::ErrorKind::NotFound =>
             {
+                let program = program.display();
+                Some(if program.to_string().starts_with('/') {
+                    format!(
+                        "is `{program}` there, and visible behind the wall? `agora explain --sandbox` lists what is; `grant` in your \
+                         `agora.toml` adds to it."
+                    )
+                } else {
+                    format!("is `{program}` installed, and in the worker's PATH? `agora doctor` looks.")
+                })
+            }
+            Self::NotStarted(StartError::Program { program, source })
+                if program.is_absolute() && source.kind() == io::ErrorKind::PermissionDenied =>
+            {
                 Some(format!(
-                    "is `{}` installed, and in the worker's PATH? `agora doctor` looks.",
+                    "may an agent see and run `{}`? `grant` in your `agora.toml` shows it more of your machine.",
                     program.display()
                 ))
+            }
+            Self::Wall(WallError::Closed(_)) => {
+                Some("put `$AGORA_HOME` where everybody may go, such as `/var/lib/agora`.".to_owned())
+            }
+            Self::Wall(_) | Self::NotStarted(StartError::Wall { .. }) => {
+                Some("`agora doctor` tries each part of the wall, and says what mends it.".to_owned())
             }
             Self::Agent { code: FailureCode::Auth, .. } => Some(
                 "is the credential there, and still valid? `agora env get NAME` shows where it comes from."

@@ -61,4 +61,4 @@ pub use cancel::Cancel;
 #[cfg(target_os = "linux")]
 pub use run::{Outside, run};
 #[cfg(target_os = "linux")]
-pub use work::work;
+pub use work::{work, work_contained};

@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::io;
+use std::os::unix::fs::{MetadataExt, lchown};
+use std::path::{Path, PathBuf};
 
-use agora_core::{DispatchId, sentinel};
+use agora_core::DispatchId;
+
+use crate::sandbox::wall::Inside;
 
 /// The variables that a worker is started with. Everything else that begins with `AGORA_` is somebody's mistake.
 const KNOWN: [&str; 4] = ["AGORA_DISPATCH_ID", "AGORA_DISPATCH_DIR", "AGORA_ADAPTER", "AGORA_ADAPTERS_DIR"];
@@ -17,7 +21,13 @@ pub(crate) struct Place {
     pub(crate) adapter: String,
     /// Where a person may have put adapters of their own.
     pub(crate) adapters_dir: Option<PathBuf>,
+    /// The home of whoever runs the worker, where tools are. The agent has another one.
+    pub(crate) users_home: Option<PathBuf>,
     dir: PathBuf,
+    /// How the place looks to programs, once that is decided.
+    inside: Option<Inside>,
+    /// Who owns what programs may write, when they are not who the worker is.
+    agent: Option<u32>,
     /// Variables of the worker's own that an agent may see.
     base: BTreeMap<OsString, OsString>,
 }
@@ -62,6 +72,9 @@ impl Place {
             dispatch_id: id.parse().map_err(PlaceError::Id)?,
             adapter: text("AGORA_ADAPTER")?.unwrap_or("claude-code").to_owned(),
             adapters_dir: find("AGORA_ADAPTERS_DIR").map(PathBuf::from),
+            users_home: find("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
+            inside: None,
+            agent: None,
             dir,
             base: environment.iter().filter(|(name, _)| is_harmless(name)).cloned().collect(),
         })
@@ -97,10 +110,6 @@ impl Place {
         self.dir.join("aids")
     }
 
-    pub(crate) fn sentinel(&self) -> PathBuf {
-        self.work().join(sentinel::PATH)
-    }
-
     pub(crate) fn in_agora(&self, name: &str) -> PathBuf {
         self.work().join(crate::needs_input::DIR).join(name)
     }
@@ -109,9 +118,62 @@ impl Place {
         &self.base
     }
 
-    /// Returns the directories that every dispatch needs. One for aids is made when there is one.
-    pub(crate) fn directories(&self) -> [PathBuf; 4] {
-        [self.work(), self.out(), self.home(), self.tmp()]
+    /// Returns the directories that every dispatch needs.
+    pub(crate) fn directories(&self) -> [PathBuf; 5] {
+        [self.work(), self.out(), self.home(), self.tmp(), self.aids()]
+    }
+
+    /// Returns the place as the worker sees it, in a program's terms.
+    pub(crate) fn own(&self) -> Inside {
+        Inside { work: self.work(), home: self.home(), tmp: self.tmp(), aids: self.aids() }
+    }
+
+    /// Returns the place in the terms of programs. What they are told is said in these.
+    pub(crate) fn inside(&self) -> Inside {
+        self.inside.clone().unwrap_or_else(|| self.own())
+    }
+
+    /// Returns what nothing of may be visible to an agent: agora's home, as far as the dispatch's place tells where it is.
+    pub(crate) fn closed(&self) -> &Path {
+        let dispatches =
+            self.dir.parent().filter(|parent| parent.file_name() == Some(OsStr::new("dispatches")));
+        dispatches.and_then(Path::parent).unwrap_or(&self.dir)
+    }
+
+    /// Settles how programs see the place, and who they are.
+    pub(crate) fn settle(&mut self, inside: Inside, agent: Option<u32>) {
+        (self.inside, self.agent) = (Some(inside), agent);
+    }
+
+    /// Gives the agent a path below a directory, and the directories on the way to it.
+    pub(crate) fn give_along(&self, root: &Path, below: &Path) -> io::Result<()> {
+        let Some(agent) = self.agent else { return Ok(()) };
+        let mut path = root.to_owned();
+        for part in below.components() {
+            path.push(part);
+            if std::fs::symlink_metadata(&path)?.uid() != agent {
+                lchown(&path, Some(agent), Some(agent))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives what the worker made to whoever is to write it: a file, a link, or a directory with all that is in it.
+    pub(crate) fn give(&self, path: &Path) -> io::Result<()> {
+        let Some(agent) = self.agent else { return Ok(()) };
+        let mut left = vec![path.to_owned()];
+        while let Some(path) = left.pop() {
+            let about = std::fs::symlink_metadata(&path)?;
+            if about.uid() != agent {
+                lchown(&path, Some(agent), Some(agent))?;
+            }
+            if about.is_dir() {
+                for entry in std::fs::read_dir(&path)? {
+                    left.push(entry?.path());
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -123,8 +185,6 @@ fn is_harmless(name: &OsStr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     fn place(pairs: &[(&str, &str)]) -> Result<Place, PlaceError> {
@@ -145,7 +205,7 @@ mod tests {
         .unwrap();
         assert_eq!(place.adapter, "claude-code");
         assert_eq!(place.base().keys().collect::<Vec<_>>(), ["LC_ALL", "PATH"]);
-        assert_eq!(place.sentinel(), Path::new("/d/work/.agora/needs_input.json"));
+        assert_eq!(place.own().sentinel(), Path::new("/d/work/.agora/needs_input.json"));
     }
 
     #[test]

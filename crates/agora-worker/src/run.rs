@@ -18,6 +18,7 @@ use crate::desk::Desk;
 use crate::fault::Fault;
 use crate::place::Place;
 use crate::redact::Redactor;
+use crate::sandbox::wall::Trial;
 use crate::steps::decide::{Ending, decide, gather, raise_the_limit};
 use crate::steps::finish::{Done, finish};
 use crate::steps::{assignment, capture, channel, environment, fetch, invoke, prepare, setup, stage};
@@ -31,6 +32,8 @@ pub struct Outside {
     pub guard: GuardProgram,
     pub clock: Arc<dyn Clock>,
     pub cancel: Cancel,
+    /// What walls this machine can build. Found before the first thread.
+    pub(crate) trial: Trial,
 }
 
 impl std::fmt::Debug for Outside {
@@ -118,7 +121,7 @@ fn open_desk(
     outside: Outside,
     stdout: impl Write + Send + 'static,
 ) -> Result<Desk, String> {
-    let Outside { guard, clock, cancel, .. } = outside;
+    let Outside { guard, clock, cancel, trial, .. } = outside;
     let secrets = bootstrap.secrets.values().filter_map(|supplied| match supplied {
         Supplied::Value(value) => Some(value),
         Supplied::Missing(_) | Supplied::Unreachable(_) => None,
@@ -137,5 +140,6 @@ fn open_desk(
         cancel,
         clock,
         since_started: None,
+        trial,
     })
 }

@@ -1,5 +1,7 @@
 //! A worker as a process: what it takes from the machine before its first step.
 
+mod contained;
+
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -8,17 +10,31 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use agora_core::time::{Clock, Timestamp};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::iterator::exfiltrator::origin::Origin;
 
 use crate::cancel::Cancel;
 use crate::child::GuardProgram;
 use crate::run::{Outside, run};
+use crate::sandbox::wall::{Trial, try_namespaces};
 
 /// Runs as a worker: the whole life of `agora-worker` and of `agora worker run`. The arguments are those that make this very
 /// executable run [`guard`](crate::child::guard()).
 pub fn work(guard: &[&str]) -> ExitCode {
-    match outside(guard) {
+    serve(outside(guard, Heeds::Anybody))
+}
+
+/// Runs as the first process of a container: the whole life of `agora worker contained`. What it says goes to files of its place, as
+/// for a worker that is a process of the engine's machine, and it heeds only who is outside: the agent is inside with it.
+pub fn work_contained(guard: &[&str]) -> ExitCode {
+    serve(contained::enter().and_then(|()| outside(guard, Heeds::WhoIsOutside)))
+}
+
+fn serve(outside: io::Result<Outside>) -> ExitCode {
+    match outside {
         Ok(outside) => run(outside, io::stdin(), io::stdout(), &mut io::stderr()),
         Err(error) => {
             let _ = writeln!(io::stderr(), "agora-worker: the machine does not let it start: {error}");
@@ -27,23 +43,47 @@ pub fn work(guard: &[&str]) -> ExitCode {
     }
 }
 
-fn outside(guard: &[&str]) -> io::Result<Outside> {
+/// Whose wish to end is heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heeds {
+    Anybody,
+    /// Whoever is not among the processes that this one can see: their id is 0 to it.
+    WhoIsOutside,
+}
+
+impl Heeds {
+    fn hears(self, origin: &Origin) -> bool {
+        match self {
+            Self::Anybody => true,
+            // The kernel itself has no process.
+            Self::WhoIsOutside => origin.process.is_none_or(|sender| sender.pid == 0),
+        }
+    }
+}
+
+fn outside(guard: &[&str], heeds: Heeds) -> io::Result<Outside> {
     let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    // While there is one thread.
+    // First of all: both take a process with one thread.
+    let trial = match heeds {
+        Heeds::Anybody => try_namespaces(),
+        Heeds::WhoIsOutside => Trial::in_a_container(),
+    };
     crate::room::enter(&environment);
+    // It holds the event key and every secret: nobody but root opens its descriptors or reads its memory.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     pass_life_on()?;
     // So that a worker, which may run for hours, keeps no directory busy.
     rustix::process::chdir("/")?;
     let cancel = Cancel::default();
     let asked = cancel.clone();
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
-    let hear = move || signals.forever().for_each(|_| asked.ask());
+    let mut signals = SignalsInfo::<WithOrigin>::new([SIGTERM, SIGINT])?;
+    let hear = move || signals.forever().filter(|origin| heeds.hears(origin)).for_each(|_| asked.ask());
     thread::Builder::new().name("signals".into()).spawn(hear)?;
     let guard = GuardProgram {
         program: std::env::current_exe()?,
         arguments: guard.iter().map(OsString::from).collect(),
     };
-    Ok(Outside { environment, guard, clock: Arc::new(SystemClock), cancel })
+    Ok(Outside { environment, guard, clock: Arc::new(SystemClock), cancel, trial })
 }
 
 /// Lets guards inherit the standard error that this worker was given, beside the pipe that is theirs.

@@ -82,8 +82,10 @@ fn a_run_ends_with_text_usage_and_what_it_changed() {
         first.system_text().contains("You are the planner.")
             && first.system_text().contains("Asking a question (agora)")
     );
-    let path = ended.dispatch.work().join(".agora/needs_input.json");
-    assert!(first.system_text().contains(path.to_str().unwrap()), "the true path is taught");
+    assert!(
+        first.system_text().contains("`/workspace/.agora/needs_input.json`"),
+        "the path is the one behind the wall"
+    );
     assert!(first.holds("agora-needs-input"), "the skill is listed");
     assert!(first.tools().contains(&"AskUserQuestion".to_owned()));
     assert!(fs::read_to_string(ended.out("agent.stdout.log")).unwrap().contains("\"subtype\":\"init\""));

@@ -13,7 +13,7 @@ use agora_core::login::Vendor;
 /// Where things are, for this user and this call.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    around: engine::Surroundings,
+    pub(crate) around: engine::Surroundings,
     pub(crate) namespace: Namespace,
 }
 
@@ -33,10 +33,27 @@ impl Config {
 
     /// Opens agora with all that it takes to dispatch: this very program for workers, and the targets of `agora.toml`.
     pub(crate) fn dispatching(&self) -> Result<Agora, Failure> {
-        let program = std::env::current_exe().map_err(|error| {
-            Failure::outside("no-program", "the machine does not say where this program is").because(error)
-        })?;
-        Ok(self.agora().with_settings(self.around.settings(&program)?))
+        Ok(self.agora().with_settings(self.around.settings(&program()?)?))
+    }
+
+    /// Makes an image with this very program as its worker.
+    #[cfg(feature = "docker")]
+    pub(crate) async fn build_image(
+        &self,
+        request: engine::ImageRequest,
+    ) -> Result<engine::BuiltImage, Failure> {
+        Ok(self.around.build_image(&program()?, request).await?)
+    }
+
+    /// Tells whether a program is on the path.
+    pub(crate) fn has_program(&self, name: &str) -> bool {
+        self.around.program(name).is_some()
+    }
+
+    /// Returns the root of the git repository that the current directory is in.
+    pub(crate) fn repository(&self) -> Option<PathBuf> {
+        let here = std::env::current_dir().ok()?;
+        here.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_owned)
     }
 
     /// The time, for saying how long ago something was.
@@ -59,6 +76,13 @@ impl Config {
             executable: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("agora")),
         }
     }
+}
+
+/// Finds this very program.
+fn program() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| {
+        Failure::outside("no-program", "the machine does not say where this program is").because(error)
+    })
 }
 
 /// Returns a variable that is set and not empty.

@@ -3,14 +3,22 @@
 use std::error::Error as _;
 
 use agora_core::Name;
+use agora_core::answer::AnswerError;
 use agora_core::catalogue::ResolveError;
 use agora_core::login::Vendor;
+use agora_core::provider::Outage;
+use agora_core::provider::compute::ComputeError;
 use agora_core::provider::ground::GroundError;
 use agora_core::provider::secret::SecretError;
 use agora_core::secret::SecretValueError;
-use agora_engine::{AcceptError, ApplyError, Error, ErrorKind, SecretSourceError, TreeFault};
+#[cfg(feature = "docker")]
+use agora_engine::BuildError;
+use agora_engine::{
+    AcceptError, ApplyError, CarryError, Error, ErrorKind, Refusal, SecretSourceError, TreeFault,
+};
 
 use crate::exit::Exit;
+use crate::plain::plain;
 
 /// Why the command did not do what it was asked.
 #[derive(Debug)]
@@ -107,6 +115,7 @@ fn hints(error: &Error) -> Vec<String> {
             let sets: Vec<_> = sets.map(|login| format!("`{}`", login.variables.join("` with `"))).collect();
             vec![format!("it is one of {}; more than that goes into an env bundle", sets.join(", "))]
         }
+        Error::NoProject { .. } => hint("name the project with `agora trust DIR`; your own settings need no trust"),
         Error::Ground(GroundError::Refused { hint, .. } | GroundError::Git { hint, .. }) => {
             hint.iter().cloned().collect()
         }
@@ -116,13 +125,57 @@ fn hints(error: &Error) -> Vec<String> {
         Error::Circle { .. } => hint("let one of them stop extending the other"),
         Error::NothingToSync { .. } => hint("run it in a project that has them, or name one with `--from DIR`"),
         Error::ChangedMeanwhile { .. } => hint("run it again when nothing writes there"),
+        Error::Answer(refusal) => answer_hints(refusal),
+        Error::NothingAsked(_) => hint("`agora inbox` shows what is open"),
         Error::Request { .. }
         | Error::UnknownTarget { .. }
         | Error::UnknownId { .. }
         | Error::AmbiguousId { .. }
         | Error::Accept(_) => request_hints(error),
+        #[cfg(feature = "docker")]
+        Error::Image(error) => image_hints(error),
+        Error::Carry(CarryError::Compute(error)) => compute_hints(error),
         _ => storage_hints(error.code()),
     }
+}
+
+/// What to do about a place where no worker can be started.
+fn compute_hints(error: &ComputeError) -> Vec<String> {
+    let hint = match error {
+        ComputeError::ImageMissing(image) => {
+            format!("`agora image build --name {image} --with claude` makes it from this machine's programs")
+        }
+        ComputeError::ImageUnfit { image, .. } => {
+            format!("`agora image build --name {image} --with claude` makes it anew, with this agora")
+        }
+        ComputeError::Unreachable(error) | ComputeError::NotStarted(error) if error.outage == Outage::Denied => {
+            "let this user speak to the daemon (its group is usually `docker`), or use Podman without root".to_owned()
+        }
+        ComputeError::Unreachable(_) => {
+            "`agora doctor` shows which daemons answer; what was accepted is not lost, and `agora ls` looks after it"
+                .to_owned()
+        }
+        ComputeError::NotStarted(_) | ComputeError::StartedAlready => {
+            "`agora doctor` looks at this machine".to_owned()
+        }
+    };
+    vec![hint]
+}
+
+#[cfg(feature = "docker")]
+fn image_hints(error: &BuildError) -> Vec<String> {
+    let hint = match error {
+        BuildError::Name(_) => {
+            "a name has small letters, digits and `.`, `_`, `-`, `/`: `agora/worker`, `team/claude:1`"
+        }
+        BuildError::NoProgram(_) => "install it, or leave it out of `--with`",
+        BuildError::Program { .. } => {
+            "only programs that stand alone can be put in; install its native build"
+        }
+        BuildError::Files(_) => "run it again when nothing changes the programs",
+        BuildError::Daemon(_) => "`agora doctor` shows which daemons answer",
+    };
+    vec![hint.to_owned()]
 }
 
 /// What to do about a request that was not accepted, or an id that means nothing.
@@ -140,9 +193,9 @@ fn request_hints(error: &Error) -> Vec<String> {
             let list: Vec<String> = matches.iter().map(|id| format!("`{id}`")).collect();
             format!("give more of it: {}", list.join(", "))
         }
-        Error::Accept(AcceptError::NotNow { thread, .. }) if error.code() == "question-open" => format!(
-            "`agora show {thread}` shows the question, `agora cancel {thread}` gives it up; this agora cannot take answers yet"
-        ),
+        Error::Accept(AcceptError::NotNow { thread, .. }) if error.code() == "question-open" => {
+            format!("`agora answer {thread} VALUE` answers it, `agora cancel {thread}` gives it up")
+        }
         Error::Accept(AcceptError::NotNow { thread, .. }) => {
             format!("`agora logs -f {thread}` follows what runs, `agora cancel {thread}` ends it")
         }
@@ -178,6 +231,34 @@ fn apply_hints(error: &ApplyError) -> Vec<String> {
         ApplyError::Git(_) => &["nothing was changed; `agora apply ID --patch` prints it"],
     };
     hints.iter().map(|&hint| hint.to_owned()).collect()
+}
+
+/// What to do about an answer that did not count.
+fn answer_hints(refusal: &Refusal) -> Vec<String> {
+    match refusal {
+        Refusal::Unfit { question_id, question, why: AnswerError::Several(_) } => {
+            let ids: Vec<String> =
+                question.items().iter().map(|item| format!("\"{}\": …", item.id())).collect();
+            vec![format!(
+                "`agora answer {question_id} --answers '{{{}}}'` answers all of them",
+                ids.join(", ")
+            )]
+        }
+        Refusal::Unfit { question, why: AnswerError::NotAccepted(id), .. } => {
+            let asked = question.items().iter().find(|item| item.id() == id);
+            let options = asked.map(|item| item.options()).unwrap_or_default();
+            let labels: Vec<String> = (1..)
+                .zip(options)
+                .map(|(number, choice)| format!("{number} `{}`", plain(&choice.label)))
+                .collect();
+            if labels.is_empty() { Vec::new() } else { vec![format!("one of these: {}", labels.join(", "))] }
+        }
+        Refusal::AnsweredBefore { question_id, .. } | Refusal::Closed { question_id, .. } => {
+            vec![format!("`agora thread show {question_id}` tells how it went on")]
+        }
+        Refusal::Unknown(_) => vec!["`agora inbox` shows what is open".to_owned()],
+        Refusal::NotOpen(_) | Refusal::Unfit { .. } | Refusal::Canonical(_) => Vec::new(),
+    }
 }
 
 fn no_login_hints(vendor: &Vendor) -> Vec<String> {

@@ -1,9 +1,11 @@
 //! How a dispatch went, for a person: what it said, what it changed, which half failed, and what to do next.
 
+use agora_core::login::Vendor;
 use agora_core::reason::{Failure, FailureCode, FailureReason};
 use agora_engine::{DispatchResult, Patch};
 use serde_json::Value;
 
+use crate::asking;
 use crate::cli::{counted, span};
 use crate::ui::Ui;
 
@@ -30,14 +32,15 @@ pub(crate) fn tell(ui: Ui, result: &DispatchResult) {
             }
         }
         (None, Some(asked)) => {
-            ui.note(format_args!("{} asks: {}", result.subagent, asked.question));
-            for option in &asked.options {
-                ui.note(format_args!("  - {option}"));
-            }
+            ui.note(format_args!(
+                "{} asks, and has stopped; nothing runs until somebody answers",
+                result.subagent
+            ));
+            ui.note(asking::text(&asked.asked));
             ui.note(asked.question_id.as_str());
-            let id = &result.dispatch_id;
+            let id = &asked.question_id;
             ui.hint(format_args!(
-                "`agora show {id}` shows it again, `agora cancel {id}` gives it up; this agora cannot take answers yet"
+                "`agora answer {id} VALUE` answers it, and the work goes on where it stopped"
             ));
         }
         (None, None) => {
@@ -135,6 +138,11 @@ fn hints(result: &DispatchResult, failure: &Failure) -> Vec<String> {
         {
             hints = no_credential(result);
         }
+        // Nobody brought it with the dispatch: it is the one that is stored, or that the environment had.
+        FailureCode::Auth if result.resolved.env.is_empty() && vendor(result).is_some() => {
+            let (vendor, kind) = (vendor(result).unwrap_or_default(), result.auth.as_deref().unwrap_or("credential"));
+            hints = vec![format!("the {kind} is refused; `agora auth {vendor}` stores another, `agora auth status` shows which there is")];
+        }
         FailureCode::Auth => {
             hints = vec![format!(
                 "the credential is refused (env: {}); `agora env register` with another value rotates it",
@@ -160,6 +168,9 @@ fn hints(result: &DispatchResult, failure: &Failure) -> Vec<String> {
         FailureCode::WorkerNotStarted | FailureCode::ComputeUnreachable => {
             hints.push(format!("`agora doctor` looks at this machine; then `agora continue {id}` tries again"));
         }
+        FailureCode::ImageMissing => {
+            hints.push(format!("`agora image build` makes one; then `agora continue {id}` tries again"));
+        }
         FailureCode::TimeLimit if result.started_at.is_none() => hints.push(
             "`agora ls --live` shows what runs; `max_concurrent` in `agora.toml` makes more room".to_owned(),
         ),
@@ -177,6 +188,11 @@ fn hints(result: &DispatchResult, failure: &Failure) -> Vec<String> {
 fn env(result: &DispatchResult) -> String {
     let names: Vec<String> = result.resolved.env.iter().map(|env| format!("`{}`", env.name)).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// Returns whose program ran.
+fn vendor(result: &DispatchResult) -> Option<&'static str> {
+    Vendor::of_runtime(&result.versions.adapter).map(|vendor| vendor.name)
 }
 
 /// Returns the variable that a runtime wants first. Of other runtimes nobody knows.

@@ -7,6 +7,7 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::ask;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -57,6 +58,11 @@ impl Ui {
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
         self.result(json, text)
+    }
+
+    /// Tells whether somebody is there to be asked something.
+    pub(crate) fn can_ask(&self) -> bool {
+        self.form == Form::Text && ask::somebody_is_there()
     }
 
     pub(crate) fn form(&self) -> Form {

@@ -149,7 +149,6 @@ fn a_thread_that_is_busy_is_not_continued() {
     let ran = cli.run(&["dispatch", "run", "--subagent", "slow", "--detach", "--dispatch-id", id]);
     insta::assert_snapshot!(cli.steady(&format!("{}{}", ran.stdout, ran.stderr)), @r#"
     d_[ID]
-    warning: no sandbox yet: the agent may do whatever you may (`isolation: none`)
     hint: `agora logs -f d_[ID]` follows it, `agora show d_[ID]` tells how it went
     "#);
     let busy = refused(&cli, "thread-busy", &["continue", id]);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use agora_core::DispatchId;
 use agora_core::provider::compute::{Compute, ComputeError, WorkerLife};
 use agora_core::provider::shelf::Shelf;
+use agora_core::wall::Isolation;
 use agora_core::wire::bootstrap::Supplied;
 use agora_providers::Home;
 use agora_providers::compute::{LocalProcess, WorkerProgram};
@@ -55,8 +56,10 @@ impl Place {
     /// Starts a worker. What is returned has its bundles.
     #[must_use]
     async fn start(&self, script: &str) -> Dispatch {
-        let dispatch = Dispatch::script("", script);
-        self.compute.start(dispatch.launch(&self.shelf).await).await.unwrap();
+        // Without a wall: these scripts tell through a pipe of the machine whether they are alive.
+        let dispatch =
+            Dispatch::script("", script).with(|manifest| manifest.wall.isolation = Isolation::None);
+        self.compute.start(dispatch.launch(&self.compute, &self.shelf).await).await.unwrap();
         dispatch
     }
 
@@ -129,7 +132,7 @@ async fn of_many_starts_one_runs() {
         let dispatch = Arc::new(Dispatch::script("", "true"));
         let mut starts = Vec::new();
         for _ in 0..4 {
-            let launch = dispatch.launch(&place.shelf).await;
+            let launch = dispatch.launch(&place.compute, &place.shelf).await;
             let compute = process(&place.root, env!("CARGO_BIN_EXE_agora"));
             starts.push(tokio::spawn(async move { compute.start(launch).await }));
         }
@@ -156,7 +159,7 @@ async fn of_many_starts_one_runs() {
 async fn a_worker_whose_starter_was_killed_has_done_nothing_and_starts_again() {
     let place = Place::new();
     let dispatch = Dispatch::script("", "true");
-    let launch = dispatch.launch(&place.shelf).await;
+    let launch = dispatch.launch(&place.compute, &place.shelf).await;
     let out = place.dir().join("out");
     let life = File::create(out.join("worker.stderr")).unwrap();
     life.try_lock().unwrap();
@@ -172,7 +175,7 @@ async fn a_worker_whose_starter_was_killed_has_done_nothing_and_starts_again() {
         .spawn()
         .unwrap();
     assert_eq!(place.look().await, WorkerLife::Running);
-    let refused = place.compute.start(dispatch.launch(&place.shelf).await).await.unwrap_err();
+    let refused = place.compute.start(dispatch.launch(&place.compute, &place.shelf).await).await.unwrap_err();
     assert!(matches!(refused, ComputeError::StartedAlready), "{refused:?}");
     drop(worker.stdin.take());
     assert_eq!(place.compute.wait(&id()).await.unwrap(), WorkerLife::Never);
@@ -190,13 +193,13 @@ async fn a_start_that_fails_leaves_nothing() {
     let long = "x".repeat(1 << 20);
     for program in ["/nowhere/agora", "/bin/false"] {
         let dispatch = Dispatch::script("", "true").no_secret("local:x", Supplied::Missing(long.clone()));
-        let launch = dispatch.launch(&place.shelf).await;
+        let launch = dispatch.launch(&place.compute, &place.shelf).await;
         let failed = process(&place.root, program).start(launch).await.unwrap_err();
         assert!(matches!(failed, ComputeError::NotStarted(_)), "{failed:?}");
         assert_eq!(place.look().await, WorkerLife::Never);
         assert!(!place.dir().join("in/worker.json").exists());
     }
-    place.compute.start(dispatch.launch(&place.shelf).await).await.unwrap();
+    place.compute.start(dispatch.launch(&place.compute, &place.shelf).await).await.unwrap();
     assert_eq!(place.compute.wait(&id()).await.unwrap(), WorkerLife::Ended);
 }
 
@@ -213,7 +216,7 @@ async fn an_agent_has_no_part_in_the_worker_s_life() {
 #[tokio::test]
 async fn after_another_boot_a_worker_that_said_nothing_is_over() {
     let place = Place::new();
-    let launch = Dispatch::script("", "true").launch(&place.shelf).await;
+    let launch = Dispatch::script("", "true").launch(&place.compute, &place.shelf).await;
     let identity = r#"{"pid":1,"startTime":1,"bootId":"another"}"#;
     fs::write(place.dir().join("in/worker.json"), identity).unwrap();
     assert_eq!(place.look().await, WorkerLife::Ended);

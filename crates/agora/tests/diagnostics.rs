@@ -45,8 +45,7 @@ fn dispatch(cli: &Cli, more: &[&str]) -> Ran {
 fn screen(cli: &Cli, ran: &Ran) -> String {
     let code = ran.code.unwrap();
     let text = format!("{}--- stderr, code {code}\n{}", ran.stdout, ran.stderr);
-    let known = "warning: no sandbox yet: the agent may do whatever you may (`isolation: none`)\n";
-    cli.steady(&text.replace(known, ""))
+    cli.steady(&text)
 }
 
 const KEY: [&str; 2] = ["--secret", "ANTHROPIC_API_KEY=env:KEY"];

@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Runs an agent that works and then waits for ever, and interrupts the command once the agent is at work.
 fn interrupted(cli: &Cli, more: &[&str]) -> Ran {
     let mark = cli.work().join("at-work");
+    cli.grant_work();
     let script = format!("echo work > work.txt; touch {}; sleep 1000", mark.display());
     let command = ["--runtime", "command", "--", "sh", "-c", &script];
     cli.run(&[&["subagent", "register", "--name", "slow"], &command[..]].concat()).success();
@@ -30,7 +31,6 @@ fn once_cancels_and_tells_what_is_left() {
     let ran = interrupted(&cli, &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(130), ""));
     insta::assert_snapshot!(cli.steady(&ran.stderr), @r#"
-    warning: no sandbox yet: the agent may do whatever you may (`isolation: none`)
     cancelling; Ctrl-C again leaves at once, and the next command takes it in
     cancelled in [SPAN], 1 file changed (+1 -0)
     d_[ID]

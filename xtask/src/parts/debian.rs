@@ -1,6 +1,6 @@
 //! Debian packages. All that are missing are installed by one `apt-get`, which is slow to start.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Context, Found, Missing};
 use crate::{console, environment, failure::Failure, process::Program, version::Version};
@@ -11,9 +11,15 @@ struct Package {
     is_there: fn() -> bool,
 }
 
-const WANTED: [Package; 4] = [
+const WANTED: [Package; 9] = [
     Package { name: "age", is_there: || environment::find_program("age").is_some() },
     Package { name: "docker.io", is_there: || environment::find_program("dockerd").is_some() },
+    Package { name: "podman", is_there: || environment::find_program("podman").is_some() },
+    // What Podman needs beside itself, and Debian only recommends.
+    Package { name: "runc", is_there: || environment::find_program("runc").is_some() },
+    Package { name: "netavark", is_there: || Path::new("/usr/lib/podman/netavark").exists() },
+    Package { name: "uidmap", is_there: || environment::find_program("newuidmap").is_some() },
+    Package { name: "catatonit", is_there: || environment::find_program("catatonit").is_some() },
     Package { name: "npm", is_there: || environment::find_program("npm").is_some() },
     Package { name: "python3-venv", is_there: has_venv },
 ];

@@ -102,8 +102,14 @@ pub(crate) struct Parts {
     pub(crate) nextest: PathBuf,
     /// Checks licences and sources; the check is skipped without it.
     pub(crate) deny: Option<PathBuf>,
-    daemon: Option<docker::Daemon>,
+    daemons: Vec<docker::Daemon>,
 }
+
+/// How an engine that runs containers is had.
+type ProvideEngine = fn(&Context, &debian::Packages) -> Result<docker::Engine, Missing>;
+
+const ENGINES: [(&str, ProvideEngine); 2] =
+    [("Docker engine", docker::provide), ("Podman", docker::provide_podman)];
 
 /// Gets every part that can be had here.
 pub(crate) fn gather(context: &Context) -> Result<Parts, Failure> {
@@ -132,13 +138,15 @@ pub(crate) fn gather(context: &Context) -> Result<Parts, Failure> {
         parts.add(name, Origin::Registry, found);
     }
 
-    // On this thread: the daemon is told to end when the thread that started it does.
-    let engine = timed("Docker engine", || docker::provide(context, &packages));
-    let engine = engine.map(|engine| {
-        parts.daemon = engine.daemon;
-        engine.found
-    });
-    parts.add("Docker engine", Origin::Registry, engine);
+    // On this thread: a daemon is told to end when the thread that started it does.
+    for (name, provide) in ENGINES {
+        let engine = timed(name, || provide(context, &packages));
+        let engine = engine.map(|engine| {
+            parts.daemons.extend(engine.daemon);
+            engine.found
+        });
+        parts.add(name, Origin::Registry, engine);
+    }
     Ok(parts)
 }
 
@@ -163,7 +171,9 @@ impl Parts {
 
     /// Stops what was started, and says so if that was not possible.
     pub(crate) fn stop(&mut self) -> Result<(), Failure> {
-        self.daemon.take().map_or(Ok(()), docker::Daemon::stop)
+        // Each is stopped, also after one that could not be.
+        let stopped: Vec<_> = self.daemons.drain(..).map(docker::Daemon::stop).collect();
+        stopped.into_iter().collect()
     }
 
     /// Returns the table that ends a test run.

@@ -1,23 +1,49 @@
 //! Where workers run.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use super::Unavailable;
-use crate::id::DispatchId;
+use crate::id::{DispatchId, ThreadId};
 use crate::reason::FailureCode;
 use crate::wire::bootstrap::SecretLine;
+use crate::wire::manifest::Limits;
 
 /// What a worker is started with.
 #[derive(Debug)]
 pub struct Launch {
     pub dispatch_id: DispatchId,
+    pub thread_id: ThreadId,
     /// The adapter's word.
     pub runtime: String,
+    /// What [`Compute::prepare`] said when the dispatch was accepted. `None`: nothing, or it was accepted before there were images.
+    pub image: Option<ImageId>,
+    pub limits: Limits,
     /// The one line for the worker's standard input. It holds secret values: never an argument, a file or a variable.
     pub bootstrap: SecretLine,
+}
+
+/// An image by its content: `sha256:…`, or a name with a digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ImageId(pub String);
+
+/// How a worker sees the files that it is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// As the engine does: the same machine, the same paths, the same user.
+    Same,
+    /// Its own place and nothing else.
+    Own {
+        /// Where its place is, as it sees it.
+        root: PathBuf,
+        /// Who it is, when that is not who the engine is: its place must be made theirs.
+        owner: Option<u32>,
+    },
 }
 
 /// What became of a worker.
@@ -37,6 +63,9 @@ pub enum WorkerLife {
 pub enum ComputeError {
     #[error("there is no image `{0}`")]
     ImageMissing(String),
+    /// The image is there and cannot be used, for this reason.
+    #[error("the image `{image}` cannot be used: {why}")]
+    ImageUnfit { image: String, why: String },
     /// A dispatch has one worker, ever.
     #[error("the worker of that dispatch was started already")]
     StartedAlready,
@@ -50,7 +79,7 @@ impl ComputeError {
     /// Returns the code that a dispatch fails with.
     pub fn code(&self) -> FailureCode {
         match self {
-            Self::ImageMissing(_) => FailureCode::ImageMissing,
+            Self::ImageMissing(_) | Self::ImageUnfit { .. } => FailureCode::ImageMissing,
             Self::StartedAlready | Self::NotStarted(_) => FailureCode::WorkerNotStarted,
             Self::Unreachable(_) => FailureCode::ComputeUnreachable,
         }
@@ -64,6 +93,22 @@ impl ComputeError {
 /// `stop` return when nothing that the worker started is left.
 #[async_trait]
 pub trait Compute: fmt::Debug + Send + Sync {
+    /// Sees, before a dispatch is accepted, that one could be started, and fixes what it would run in: a tag may mean another
+    /// image tomorrow.
+    async fn prepare(&self) -> Result<Option<ImageId>, ComputeError> {
+        Ok(None)
+    }
+
+    /// Says how its workers see their files.
+    fn sight(&self) -> Sight {
+        Sight::Same
+    }
+
+    /// Returns every dispatch of which something is there that only [`Self::stop`] takes away.
+    async fn leftovers(&self) -> Result<Vec<DispatchId>, ComputeError> {
+        Ok(Vec::new())
+    }
+
     async fn start(&self, launch: Launch) -> Result<(), ComputeError>;
 
     async fn look(&self, dispatch: &DispatchId) -> Result<WorkerLife, ComputeError>;

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 
 use super::Unavailable;
 use super::blob::BlobKey;
+use super::compute::Sight;
 use crate::id::DispatchId;
 use crate::wire::bootstrap::ManifestAt;
 use crate::wire::manifest::{DispatchManifest, Location};
@@ -41,8 +42,9 @@ pub trait Shelf: fmt::Debug + Send + Sync {
     /// Says where a worker finds a file that an earlier dispatch left.
     fn left(&self, dispatch: &DispatchId, path: &str) -> Result<Location, Unavailable>;
 
-    /// Makes a dispatch's place, with its manifest in it. Making it again is no error.
-    async fn stage(&self, manifest: &DispatchManifest) -> Result<ManifestAt, Unavailable>;
+    /// Makes a dispatch's place, with its manifest in it, and for a worker that sees nothing else with everything that the manifest
+    /// names. What the manifest says of places, and what is returned, is as the worker sees it. Making it again is no error.
+    async fn stage(&self, manifest: &DispatchManifest, sight: &Sight) -> Result<ManifestAt, Unavailable>;
 
     /// Returns what the worker has said after the first `from` bytes, in whole lines.
     async fn lines(&self, dispatch: &DispatchId, from: u64) -> Result<String, Unavailable>;

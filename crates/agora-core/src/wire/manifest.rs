@@ -20,6 +20,7 @@ use crate::name::{Name, Namespace};
 use crate::question::Question;
 use crate::text::serde_as_text;
 use crate::time::Timestamp;
+use crate::wall::Wish;
 
 /// The version of the manifest's form. A worker refuses what it does not know rather than guess.
 const SCHEMA: u32 = 1;
@@ -244,6 +245,9 @@ pub struct DispatchManifest {
     /// The dispatch's own secrets: which variable gets which of the bootstrap's.
     #[serde(default)]
     pub secrets: BTreeMap<VariableName, String>,
+    /// What shall stand between the agent and everything else.
+    #[serde(default)]
+    pub wall: Wish,
     /// `None`: an empty directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<WorkspaceAt>,
@@ -292,6 +296,7 @@ impl DispatchManifest {
             prior: Prior::default(),
             limits,
             secrets: BTreeMap::new(),
+            wall: Wish::default(),
             workspace: None,
         }
     }
@@ -320,6 +325,16 @@ impl DispatchManifest {
             return Err(DispatchManifestError::Time);
         }
         Ok(manifest)
+    }
+
+    /// Returns every place that the worker reads from, to be named as the worker sees it.
+    pub fn locations_mut(&mut self) -> impl Iterator<Item = &mut Location> {
+        let bundles = [&mut self.subagent].into_iter().chain(&mut self.capabilities).chain(&mut self.env);
+        let bundles = bundles.flat_map(|bundle| [&mut bundle.manifest].into_iter().chain(&mut bundle.pack));
+        let Prior { workspace, baseline, session, usage: _ } = &mut self.prior;
+        let session = session.iter_mut().map(|session| &mut session.files);
+        let sealed = workspace.iter_mut().chain(baseline).chain(session);
+        bundles.chain(sealed.map(|sealed| &mut sealed.location))
     }
 
     /// Returns the audit trail: the exact content of each bundle.

@@ -7,6 +7,7 @@ use crate::hash::ContentHash;
 use crate::id::DispatchId;
 use crate::question::Question;
 use crate::time::Timestamp;
+use crate::wall::Built;
 
 /// What an agent used. Of one dispatch, or of a whole thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -233,8 +234,9 @@ pub struct Report {
     pub session: Option<SessionMark>,
     pub workspace_saved: bool,
     pub resumed_with: Option<ResumedWith>,
-    /// What stood between the agent and everything else: `none`, until there is a wall.
-    pub isolation: String,
+    /// What stood between the agent and everything else.
+    #[serde(default = "Built::none")]
+    pub wall: Built,
     pub versions: Versions,
     /// `None` for a workspace that began empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -267,7 +269,7 @@ impl Report {
             session: None,
             workspace_saved: false,
             resumed_with: None,
-            isolation: "none".to_owned(),
+            wall: Built::none(),
             versions: Versions::default(),
             workspace: None,
             commits: None,

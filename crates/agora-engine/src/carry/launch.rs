@@ -39,8 +39,10 @@ impl Engine {
     ) -> Result<(), CarryError> {
         *tries = Tries::Used;
         let job = &dispatch.job;
-        let manifest = self.manifest(view, job).await?;
-        let at = self.world.shelf.stage(&manifest).await.map_err(CarryError::Shelf)?;
+        let mut manifest = self.manifest(view, job).await?;
+        manifest.wall.clone_from(&target.wall);
+        let at =
+            self.world.shelf.stage(&manifest, &target.compute.sight()).await.map_err(CarryError::Shelf)?;
         let secrets = match self.secrets(job).await {
             Ok(secrets) => secrets,
             Err(error) => return self.fail(view, dispatch, unreadable(&error)).await,
@@ -48,13 +50,16 @@ impl Engine {
         let bootstrap = Bootstrap {
             manifest: at,
             event_key: self.world.keys.event_key(&job.dispatch_id),
-            receipt_key: self.world.receipt_key,
+            receipt_key: Some(self.world.keys.receipt_signer().public_key()),
             thread_key: self.world.keys.thread_key(&job.thread_id, &job.salt),
             secrets,
         };
         let launch = Launch {
             dispatch_id: job.dispatch_id.clone(),
+            thread_id: job.thread_id.clone(),
             runtime: job.runtime.clone(),
+            image: job.image.clone(),
+            limits: job.limits.clone(),
             bootstrap: bootstrap.to_line(),
         };
         match target.compute.start(launch).await {

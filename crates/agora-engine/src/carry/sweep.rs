@@ -1,5 +1,7 @@
 //! Sweeping: what nobody may want any more is taken away. Never anything of a thread that is open.
 
+use std::time::Duration;
+
 use agora_core::provider::ledger::DispatchView;
 use agora_core::provider::shelf::Clearing;
 use agora_core::state::DispatchState;
@@ -28,6 +30,8 @@ pub struct Swept {
     pub strays: Vec<DispatchId>,
     /// Ended dispatches whose sealed workspace and conversation went, to make room. They can be continued without.
     pub snapshots: Vec<DispatchId>,
+    /// Dispatches that have ended, or that no ledger knows, and of which something was left where workers run.
+    pub leftovers: Vec<DispatchId>,
     /// Cached copies that no thread stands on, and that are not the newest of what they were made from.
     pub bases: u64,
     /// What the places of all dispatches, and what they work on, took before, in bytes.
@@ -69,7 +73,26 @@ impl Engine {
         }
         self.sweep_grounds(mode, &mut swept).await?;
         self.make_room(mode, most_bytes.unwrap_or(u64::MAX), ended, &mut swept).await?;
+        self.stop_leftovers(mode, &mut swept).await?;
         Ok(swept)
+    }
+
+    /// Stops what is left of dispatches that nobody carries any more: an engine died between its end and its container's.
+    async fn stop_leftovers(&self, mode: Sweep, swept: &mut Swept) -> Result<(), CarryError> {
+        for target in self.world().targets.values() {
+            // One that cannot be asked now is swept another time; what is here has nothing to do with it.
+            for id in target.compute.leftovers().await.unwrap_or_default() {
+                let known = self.world().ledger.dispatch(&id).await.map_err(CarryError::Ledger)?;
+                if known.is_some_and(|view| view.state.is_live()) || swept.leftovers.contains(&id) {
+                    continue;
+                }
+                if mode == Sweep::Really {
+                    target.compute.stop(&id, Duration::ZERO).await.map_err(CarryError::Compute)?;
+                }
+                swept.leftovers.push(id);
+            }
+        }
+        Ok(())
     }
 
     /// Takes away what threads worked on that nobody knows any more, and cached copies that no thread needs.

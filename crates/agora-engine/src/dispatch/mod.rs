@@ -87,10 +87,21 @@ impl Dispatch {
         }
     }
 
+    /// Names another subagent than it began with.
+    pub fn subagent(mut self, subagent: impl Into<String>) -> Self {
+        self.subagent = subagent.into();
+        self
+    }
+
     /// Names the place where it runs. Else `local`.
     pub fn target(mut self, target: impl Into<String>) -> Self {
         self.target = target.into();
         self
+    }
+
+    /// Returns the name of the place where it runs.
+    pub fn target_name(&self) -> &str {
+        &self.target
     }
 
     /// Adds an env bundle; later ones win. The first takes the place of `default`.

@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 use super::login::{Chosen, UsedLogin};
 use super::{Capabilities, Dispatch};
 use crate::agora::{Agora, Found};
+use crate::carry::CarryError;
 use crate::carry::accept::RequestKey;
 use crate::error::Error;
 use crate::world::World;
@@ -36,11 +37,14 @@ pub(crate) struct Checked {
     /// What is staged for the thread alone.
     pub(crate) secrets: BTreeMap<VariableName, SecretValue>,
     pub(crate) login: Option<UsedLogin>,
+    /// Whether what runs comes with agora, and has to be stored first.
+    pub(crate) is_built_in: bool,
 }
 
 impl Agora {
     pub(crate) async fn resolve(&self, dispatch: &Dispatch, world: &World) -> Result<Checked, Error> {
-        let found: Found<Subagent> = self.get(&reference("subagent", &dispatch.subagent)?).await?;
+        let found = self.subagent(&reference("subagent", &dispatch.subagent)?).await?;
+        let is_built_in = found.is_built_in();
         let (subagent, subagent_at) = (&found.body, resolved(found.name.clone(), found.version));
         let capabilities = self.resolve_capabilities(dispatch, subagent).await?;
         let env = self.resolve_env(dispatch).await?;
@@ -68,6 +72,8 @@ impl Agora {
         let runtime = runtime(dispatch, subagent)?;
         let Chosen { used, stored, mut staged } = self.choose_login(&runtime, dispatch, &env).await?;
         staged.extend(dispatch.secrets.clone());
+        let image =
+            target.compute.prepare().await.map_err(|error| Error::Carry(CarryError::Compute(error)))?;
         let mut job = Job::new(JobEssentials {
             namespace: self.catalogue().namespace().clone(),
             dispatch_id,
@@ -85,6 +91,7 @@ impl Agora {
             overtime_seconds: overtime(subagent, &env),
             salt: salt(world),
         });
+        job.image = image;
         job.partial_state = Verbatim(dispatch.partial_state.clone());
         job.model.clone_from(&dispatch.model);
         job.labels = labels.collect::<Result<_, _>>()?;
@@ -92,7 +99,7 @@ impl Agora {
         job.attendance = dispatch.attendance;
         let names = staged.keys().map(|name| (name.clone(), staged_secret(&job.thread_id, name.as_str())));
         job.secrets = stored.into_iter().chain(names).collect();
-        Ok(Checked { key: request_key(dispatch)?, job, secrets: staged, login: used })
+        Ok(Checked { key: request_key(dispatch)?, job, secrets: staged, login: used, is_built_in })
     }
 
     async fn resolve_capabilities(
@@ -123,7 +130,7 @@ impl Agora {
         Ok(bundles)
     }
 
-    async fn resolve_env(&self, dispatch: &Dispatch) -> Result<Vec<Found<EnvBundle>>, Error> {
+    pub(super) async fn resolve_env(&self, dispatch: &Dispatch) -> Result<Vec<Found<EnvBundle>>, Error> {
         let Some(names) = &dispatch.env else {
             return Ok(self.default_env().await?.into_iter().collect());
         };

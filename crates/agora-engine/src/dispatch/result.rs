@@ -3,11 +3,13 @@
 use agora_core::event::Resolved;
 use agora_core::ground::Ground;
 use agora_core::id::QuestionId;
+use agora_core::provider::compute::ImageId;
 use agora_core::provider::ground::CameHome;
 use agora_core::provider::ledger::{DispatchView, StateWord, ThreadView};
 use agora_core::question::Question;
 use agora_core::reason::Failure;
 use agora_core::state::DispatchState;
+use agora_core::wall::Built;
 use agora_core::wire::report::{
     LeftOut, Output, OutputFile, PatchReport, Report, ResumedWith, Usage, VerifyReport, Versions,
     WorkspaceReport,
@@ -50,11 +52,15 @@ pub struct DispatchResult {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outputs_left_out: Vec<LeftOut>,
     pub usage: Option<Usage>,
-    pub isolation: Isolation,
+    /// What stood between the agent and everything else.
+    pub isolation: Built,
     /// Which set of credentials the agent had, never the value.
     pub auth: Option<String>,
     pub subagent: Name,
     pub target: Name,
+    /// What its worker ran in, where that is an image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageId>,
     pub labels: Vec<Name>,
     pub accepted_at: Timestamp,
     pub started_at: Option<Timestamp>,
@@ -87,6 +93,9 @@ pub struct NeedsInput {
     pub partial_state: Value,
     /// Every item with all that it says.
     pub questions: Vec<Value>,
+    /// The question itself, for who shows it.
+    #[serde(skip)]
+    pub asked: Question,
 }
 
 /// What the agent changed.
@@ -116,13 +125,6 @@ pub struct Workspace {
     pub ground: Ground,
     #[serde(flatten)]
     pub via: Option<WorkspaceReport>,
-}
-
-/// What stood between the agent and everything else.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Isolation {
-    pub level: String,
 }
 
 /// What was read for a result.
@@ -174,7 +176,7 @@ impl From<Read> for DispatchResult {
             outputs: report.outputs,
             outputs_left_out: report.outputs_left_out,
             usage: report.usage,
-            isolation: Isolation { level: report.isolation },
+            isolation: report.wall,
             auth: report.auth,
             accepted_at: view.accepted_at,
             started_at: view.started_at,
@@ -190,6 +192,7 @@ impl From<Read> for DispatchResult {
             subagent: job.resolved.subagent.name.clone(),
             resolved: job.resolved,
             target: job.target,
+            image: job.image,
             labels: job.labels,
         }
     }
@@ -233,6 +236,7 @@ impl NeedsInput {
             context: question.context().map(str::to_owned),
             partial_state: question.partial_state().clone(),
             questions: whole["questions"].as_array().cloned().unwrap_or_default(),
+            asked: question.clone(),
         }
     }
 }

@@ -1,13 +1,15 @@
-//! `agora.toml`, the user's: which places to run there are, and how much may be kept.
+//! `agora.toml`, the user's or a project's: which places to run there are, and how much may be kept.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use agora_core::Name;
+use agora_core::wall::{Grant, Isolation, Network, Tools, Wish};
 use agora_core::wire::manifest::Layers;
 use serde::Deserialize;
 
+use super::container::{self, Compute, Written};
 use super::{Settings, TargetSettings};
 
 /// What the file may say. A key that is misspelt is refused by its name.
@@ -26,19 +28,34 @@ struct Target {
     max_concurrent: Option<u32>,
     memory: Option<String>,
     pids: Option<u32>,
+    image: Option<String>,
+    socket: Option<PathBuf>,
+    cpus: Option<f64>,
+    network: Option<WrittenNetwork>,
+    tools: Option<WrittenTools>,
+    grant: Option<Vec<Grant>>,
+}
+
+/// `open`, `none`, or a list of hosts: that comes later, and is understood so that it can be said.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "`network` is \"open\" or \"none\"")]
+enum WrittenNetwork {
+    Word(Network),
+    Hosts(Vec<String>),
+}
+
+/// `auto`, `none`, or a list of paths.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "`tools` is \"auto\", \"none\" or a list of paths")]
+enum WrittenTools {
+    Word(ToolsWord),
+    Paths(Vec<String>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Compute {
-    Process,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Isolation {
+enum ToolsWord {
     Auto,
-    Strict,
     None,
 }
 
@@ -66,14 +83,30 @@ pub(super) fn lay(path: &Path, settings: &mut Settings) -> Result<(), SettingsEr
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(SettingsError::Unreadable(error)),
     };
-    let file: File = toml::from_str(&text).map_err(|error| SettingsError::Wrong(in_a_line(&text, &error)))?;
+    lay_text(&text, settings)
+}
+
+/// Lays what a file's text says over the settings.
+pub(super) fn lay_text(text: &str, settings: &mut Settings) -> Result<(), SettingsError> {
+    let file = toml::from_str(text).map_err(|error| SettingsError::Wrong(in_a_line(text, &error)))?;
+    lay_file(file, settings)
+}
+
+/// Lays what is left of a file over the settings.
+pub(super) fn lay_table(table: toml::Table, settings: &mut Settings) -> Result<(), SettingsError> {
+    let file = File::deserialize(table).map_err(|error| SettingsError::Wrong(error.message().to_owned()))?;
+    lay_file(file, settings)
+}
+
+fn lay_file(file: File, settings: &mut Settings) -> Result<(), SettingsError> {
     for (name, target) in file.target {
         let parsed: Name = match name.parse() {
             Ok(parsed) => parsed,
             Err(error) => return Err(SettingsError::Wrong(format!("{error}"))),
         };
         let known = settings.targets.remove(&parsed).unwrap_or_default();
-        settings.targets.insert(parsed, merge(&name, target, known).map_err(SettingsError::Wrong)?);
+        let merged = merge(&name, target, known, &settings.sockets).map_err(SettingsError::Wrong)?;
+        settings.targets.insert(parsed, merged);
     }
     if let Some(max) = file.store.max {
         let max = bytes(&max).ok_or_else(|| SettingsError::Wrong(not_a_size("store.max", &max)))?;
@@ -84,15 +117,26 @@ pub(super) fn lay(path: &Path, settings: &mut Settings) -> Result<(), SettingsEr
 }
 
 /// Says what is wrong and where, without a drawing.
-fn in_a_line(text: &str, error: &toml::de::Error) -> String {
+pub(super) fn in_a_line(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map(|before| format!("line {}: ", before.matches('\n').count() + 1));
     format!("{}{}", line.unwrap_or_default(), error.message().trim_end())
 }
 
-fn merge(name: &str, target: Target, known: TargetSettings) -> Result<TargetSettings, String> {
-    if target.isolation == Some(Isolation::Strict) {
-        return Err(format!("`target.{name}.isolation` is `strict`, and this agora has no sandbox yet"));
+fn merge(
+    name: &str,
+    target: Target,
+    known: TargetSettings,
+    sockets: &[PathBuf],
+) -> Result<TargetSettings, String> {
+    let written =
+        Written { compute: target.compute, image: target.image, socket: target.socket, cpus: target.cpus };
+    let container = container::merge(name, written, known.container, sockets)?;
+    let wall = wall(name, target.isolation, target.network, target.tools, target.grant, known.wall)?;
+    if container.is_some() && (!wall.grants.is_empty() || wall.tools != Tools::default()) {
+        return Err(format!(
+            "`target.{name}` runs containers, which have what is in their image: neither `grant` nor `tools`"
+        ));
     }
     let memory = target
         .memory
@@ -102,10 +146,54 @@ fn merge(name: &str, target: Target, known: TargetSettings) -> Result<TargetSett
         return Err(format!("`target.{name}.max_concurrent` is 0: nothing would ever start"));
     }
     Ok(TargetSettings {
+        wall,
         max_concurrent: target.max_concurrent.unwrap_or(known.max_concurrent),
         memory_bytes: memory.transpose()?.or(known.memory_bytes),
         processes: target.pids.or(known.processes),
+        container,
     })
+}
+
+fn wall(
+    name: &str,
+    isolation: Option<Isolation>,
+    network: Option<WrittenNetwork>,
+    tools: Option<WrittenTools>,
+    grant: Option<Vec<Grant>>,
+    known: Wish,
+) -> Result<Wish, String> {
+    let network = match network {
+        None => known.network,
+        Some(WrittenNetwork::Word(network)) => network,
+        Some(WrittenNetwork::Hosts(_)) => {
+            return Err(format!(
+                "`target.{name}.network` is a list of hosts, which comes later; now it is `open` or `none`"
+            ));
+        }
+    };
+    let tools = match tools {
+        None => known.tools,
+        Some(WrittenTools::Word(ToolsWord::Auto)) => Tools::Auto,
+        Some(WrittenTools::Word(ToolsWord::None)) => Tools::None,
+        Some(WrittenTools::Paths(paths)) => match paths.iter().find(|path| !is_plain(path)) {
+            Some(path) => {
+                return Err(format!(
+                    "`target.{name}.tools` has `{path}`, not a path such as `~/.sdkman` or `/data/bin`"
+                ));
+            }
+            None => Tools::Paths(paths),
+        },
+    };
+    Ok(Wish {
+        isolation: isolation.unwrap_or(known.isolation),
+        network,
+        tools,
+        grants: grant.unwrap_or(known.grants),
+    })
+}
+
+fn is_plain(path: &str) -> bool {
+    (path.starts_with('/') || path.starts_with("~/")) && !path.split('/').any(|part| part == "..")
 }
 
 fn not_a_size(key: &str, text: &str) -> String {
@@ -113,7 +201,7 @@ fn not_a_size(key: &str, text: &str) -> String {
 }
 
 /// Reads a size: a whole number with `B`, `KiB`, `MiB`, `GiB` or `TiB`.
-fn bytes(text: &str) -> Option<u64> {
+pub(super) fn bytes(text: &str) -> Option<u64> {
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let shift = match unit.trim() {
@@ -129,6 +217,7 @@ fn bytes(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ContainerTarget;
     use super::*;
 
     fn read(text: &str) -> Result<Settings, String> {
@@ -152,19 +241,57 @@ mod tests {
     }
 
     #[test]
+    fn a_target_may_run_workers_in_containers() {
+        let settings = read(
+            "[target.box]\ncompute = \"docker\"\nimage = \"a@sha256:1\"\ncpus = 1.5\nnetwork = \"none\"\n[target.plain]\ncompute = \"docker\"",
+        )
+        .unwrap();
+        let container = |name: &str| settings.targets[&name.parse::<Name>().unwrap()].container.clone();
+        let expected = ContainerTarget { image: "a@sha256:1".into(), milli_cpus: Some(1500), socket: None };
+        assert_eq!(container("box"), Some(expected));
+        assert_eq!(container("plain"), Some(ContainerTarget::default()));
+        assert_eq!(container("local"), None);
+    }
+
+    #[test]
     fn what_cannot_be_honoured_is_refused() {
         for wrong in [
-            "[target.local]\nisolation = \"strict\"",
+            "[target.local]\nisolation = \"some\"",
+            "[target.local]\nnetwork = \"closed\"",
+            "[target.local]\nnetwork = [\"api.anthropic.com\"]",
+            "[target.local]\ngrant = [\"~/.ssh:ro\"]",
+            "[target.local]\ngrant = [\"~/.m2\"]",
+            "[target.local]\ntools = [\"bin\"]",
             "[target.local]\nmax_concurent = 1",
             "[target.local]\nmax_concurrent = 0",
             "[target.local]\nmemory = \"4 GB\"",
-            "[target.local]\ncompute = \"docker\"",
+            "[target.local]\nimage = \"x\"",
+            "[target.local]\ncompute = \"docker\"\ncpus = 0",
+            "[target.local]\ncompute = \"docker\"\nsocket = \"docker.sock\"",
+            "[target.local]\ncompute = \"docker\"\nnetwork = \"some\"",
+            "[target.local]\ncompute = \"docker\"\ngrant = [\"~/.m2:ro\"]",
+            "[target.local]\ncompute = \"kubernetes\"",
             "[target.\"a b\"]",
             "max = 1",
             "[",
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_wall_is_what_the_file_asks_for() {
+        let settings = read(
+            "[target.local]\nisolation = \"strict\"\nnetwork = \"none\"\ntools = \"none\"\ngrant = [\"~/.m2:ro\"]\n",
+        )
+        .unwrap();
+        let wall = &settings.targets[&"local".parse::<Name>().unwrap()].wall;
+        assert_eq!((wall.isolation, wall.network), (Isolation::Strict, Network::None));
+        assert_eq!((&wall.tools, wall.grants.len()), (&Tools::None, 1));
+        let why = read("[target.local]\nnetwork = [\"api.anthropic.com\"]").unwrap_err();
+        assert!(why.contains("comes later"), "{why}");
+        let why = read("[target.local]\ngrant = [\"~/.ssh:ro\"]").unwrap_err();
+        assert!(why.contains("never visible"), "{why}");
     }
 
     #[test]

@@ -90,7 +90,6 @@ impl Story {
             vault: seams.clone(),
             targets: BTreeMap::from([("local".parse().unwrap(), target)]),
             keys: self.machine.keys.clone(),
-            receipt_key: None,
             clock: seams.clone(),
             alarm: seams.clone(),
             tasks: seams.clone(),

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use agora_core::provider::blob::BlobKey;
+use agora_core::provider::compute::Sight;
 use agora_core::provider::shelf::{Clearing, Concluded, Shelf};
 use agora_core::provider::{Outage, Unavailable};
 use agora_core::wire::bootstrap::ManifestAt;
@@ -13,6 +14,7 @@ use agora_core::wire::manifest::{DispatchManifest, Location};
 use agora_core::{ContentHash, DispatchId};
 use async_trait::async_trait;
 
+use super::placing::Placing;
 use super::remove::remove;
 use super::{size, untrusted};
 use crate::blob::LocalBlobs;
@@ -52,11 +54,10 @@ impl LocalShelf {
         })
     }
 
-    fn make(&self, manifest: &DispatchManifest) -> Result<ManifestAt, Unavailable> {
+    fn make(&self, mut manifest: DispatchManifest, sight: &Sight) -> Result<ManifestAt, Unavailable> {
         let dir = self.dir(&manifest.dispatch_id);
         let path = dir.manifest();
-        let wrong = |error| self.home.unavailable("write", &path, io::Error::other(error));
-        let bytes = manifest.encode().map_err(wrong)?;
+        let wrong = |error: io::Error| self.home.unavailable("write", &path, error);
         self.home.prepare()?;
         self.home.make_dir(&self.home.root().join(DISPATCHES))?;
         dir.directories().iter().try_for_each(|dir| self.home.make_dir(dir))?;
@@ -67,8 +68,19 @@ impl LocalShelf {
         let events = dir.events();
         let touched = OpenOptions::new().append(true).create(true).mode(0o600).open(&events);
         touched.map_err(|error| self.home.unavailable("write", &events, error))?;
+        let placing = match sight {
+            Sight::Same => None,
+            Sight::Own { root, owner } => Some(Placing { dir: &dir, root, owner: *owner }),
+        };
+        let placed = |error| self.home.unavailable("bring files into", &dir.placed(), error);
+        placing.map_or(Ok(()), |placing| placing.place(&mut manifest)).map_err(placed)?;
+        let bytes = manifest.encode().map_err(|error| wrong(io::Error::other(error)))?;
         self.home.put(&path, &bytes)?;
-        Ok(ManifestAt { location: Self::location(&path)?, hash: ContentHash::of(&bytes) })
+        let location = match placing {
+            None => Self::location(&path)?,
+            Some(placing) => placing.hand_over().and_then(|()| placing.seen(&path)).map_err(placed)?,
+        };
+        Ok(ManifestAt { location, hash: ContentHash::of(&bytes) })
     }
 
     fn read_outcome(&self, dispatch: &DispatchId) -> Result<Option<String>, Unavailable> {
@@ -120,9 +132,9 @@ impl Shelf for LocalShelf {
         Self::location(Path::new(&path))
     }
 
-    async fn stage(&self, manifest: &DispatchManifest) -> Result<ManifestAt, Unavailable> {
-        let (this, manifest) = (self.clone(), manifest.clone());
-        blocking(move || this.make(&manifest)).await
+    async fn stage(&self, manifest: &DispatchManifest, sight: &Sight) -> Result<ManifestAt, Unavailable> {
+        let (this, manifest, sight) = (self.clone(), manifest.clone(), sight.clone());
+        blocking(move || this.make(manifest, &sight)).await
     }
 
     async fn lines(&self, dispatch: &DispatchId, from: u64) -> Result<String, Unavailable> {

@@ -1,6 +1,7 @@
 //! Where a dispatch's files are.
 
 mod local;
+mod placing;
 mod remove;
 mod size;
 pub(crate) mod untrusted;

@@ -27,7 +27,7 @@ async fn nothing_is_there(compute: &dyn Compute) {
 async fn one_runs(compute: &dyn Compute, shelf: &dyn Shelf) {
     let dispatch = named("d_1", "echo done");
     let id = dispatch.manifest.dispatch_id.clone();
-    let launch = dispatch.launch(shelf).await;
+    let launch = dispatch.launch(compute, shelf).await;
     assert_eq!(compute.look(&id).await.unwrap(), WorkerLife::Never, "staging starts nothing");
     compute.start(launch).await.unwrap();
     shelf.more_lines(&id, 0).await.unwrap();
@@ -38,7 +38,7 @@ async fn one_runs(compute: &dyn Compute, shelf: &dyn Shelf) {
     assert!(outcome.contains("dispatch.finished"), "{outcome}");
     assert_eq!(lines.lines().last(), Some(outcome.as_str()), "the outcome is the last line");
     assert!(shelf.report(&id).await.unwrap().is_some());
-    let again = compute.start(dispatch.launch(shelf).await).await.unwrap_err();
+    let again = compute.start(dispatch.launch(compute, shelf).await).await.unwrap_err();
     assert!(matches!(again, ComputeError::StartedAlready), "{again:?}");
     assert_eq!(shelf.lines(&id, 0).await.unwrap(), lines, "a dispatch has one worker, ever");
     compute.stop(&id, LONG).await.expect("stopping one that has ended is no error");
@@ -47,9 +47,9 @@ async fn one_runs(compute: &dyn Compute, shelf: &dyn Shelf) {
 async fn a_second_start_is_refused_while_the_first_runs(compute: &dyn Compute, shelf: &dyn Shelf) {
     let dispatch = named("d_2", "exec sleep 1000");
     let id = dispatch.manifest.dispatch_id.clone();
-    compute.start(dispatch.launch(shelf).await).await.unwrap();
+    compute.start(dispatch.launch(compute, shelf).await).await.unwrap();
     assert_eq!(compute.look(&id).await.unwrap(), WorkerLife::Running);
-    let again = compute.start(dispatch.launch(shelf).await).await.unwrap_err();
+    let again = compute.start(dispatch.launch(compute, shelf).await).await.unwrap_err();
     assert!(matches!(again, ComputeError::StartedAlready), "{again:?}");
     // Once it has begun, so that it ends as one that was cancelled does.
     shelf.more_lines(&id, 0).await.unwrap();
@@ -63,7 +63,7 @@ async fn a_second_start_is_refused_while_the_first_runs(compute: &dyn Compute, s
 async fn one_that_was_ended_before_does_not_start(compute: &dyn Compute, shelf: &dyn Shelf) {
     let dispatch = named("d_3", "true");
     let id = dispatch.manifest.dispatch_id.clone();
-    let launch = dispatch.launch(shelf).await;
+    let launch = dispatch.launch(compute, shelf).await;
     shelf.conclude(&id, "somebody ended it").await.unwrap();
     let refused = compute.start(launch).await.unwrap_err();
     assert!(matches!(refused, ComputeError::StartedAlready), "{refused:?}");

@@ -1,4 +1,5 @@
 use agora_core::provider::blob::BlobKey;
+use agora_core::provider::compute::Sight;
 use agora_core::provider::shelf::{Clearing, Concluded, Shelf};
 use agora_core::{ContentHash, DispatchId};
 
@@ -15,13 +16,17 @@ pub async fn shelf(shelf: &dyn Shelf) {
     shelf.clear(&id, Clearing::Everything).await.expect("clearing what is gone is no error");
 
     let dispatch = Dispatch::script("", "true");
-    let at = shelf.stage(&dispatch.manifest).await.unwrap();
+    let at = shelf.stage(&dispatch.manifest, &Sight::Same).await.unwrap();
     assert_eq!(at.hash, ContentHash::of(&dispatch.manifest.encode().unwrap()));
-    assert_eq!(shelf.stage(&dispatch.manifest).await.unwrap(), at, "staging again is no error");
+    assert_eq!(shelf.stage(&dispatch.manifest, &Sight::Same).await.unwrap(), at, "staging again is no error");
     let changed = Dispatch::script("", "true").with(|manifest| manifest.limits.timeout_seconds = 7).manifest;
-    assert_ne!(shelf.stage(&changed).await.unwrap().hash, at.hash, "another manifest takes its place");
+    assert_ne!(
+        shelf.stage(&changed, &Sight::Same).await.unwrap().hash,
+        at.hash,
+        "another manifest takes its place"
+    );
     let other = changed_id("d_2");
-    shelf.stage(&other.manifest).await.unwrap();
+    shelf.stage(&other.manifest, &Sight::Same).await.unwrap();
     assert_eq!(shelf.list().await.unwrap(), [id.clone(), "d_2".parse().unwrap()]);
     assert_eq!(shelf.lines(&id, 0).await.unwrap(), "", "nobody has said anything");
 

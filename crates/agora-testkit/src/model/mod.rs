@@ -10,7 +10,7 @@
 //! ```
 
 mod anthropic;
-mod http;
+pub(crate) mod http;
 mod openai;
 mod request;
 mod script;
@@ -62,17 +62,22 @@ impl Model {
     /// Starts a server that answers each call of the model with the next turn. When the script is over, it says
     /// so with a text, which ends the agent's run, and [`Model::overrun`] tells.
     pub fn start(turns: Vec<Turn>) -> Self {
-        Self::play(Script::Turns(turns.into_iter().flat_map(Turn::unrolled).collect()))
+        Self::play(Script::Turns(turns.into_iter().flat_map(Turn::unrolled).collect()), Ipv4Addr::LOCALHOST)
+    }
+
+    /// Starts one that is also heard from other networks of this machine, such as a container's.
+    pub fn start_for_others(turns: Vec<Turn>) -> Self {
+        Self::play(Script::Turns(turns.into_iter().flat_map(Turn::unrolled).collect()), Ipv4Addr::UNSPECIFIED)
     }
 
     /// Starts a server that asks a function for each turn, one call at a time. A panic in there comes out when the
     /// server is dropped.
     pub fn start_with(function: impl FnMut(&Request) -> Turn + Send + 'static) -> Self {
-        Self::play(Script::Function(Box::new(function)))
+        Self::play(Script::Function(Box::new(function)), Ipv4Addr::LOCALHOST)
     }
 
-    fn play(script: Script) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    fn play(script: Script, on: Ipv4Addr) -> Self {
+        let listener = TcpListener::bind((on, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let stage = Arc::new(Stage {
             script: Mutex::new(script),
@@ -90,6 +95,10 @@ impl Model {
     /// Returns where it listens: `http://127.0.0.1:PORT`. OpenAI's clients want `/v1` after it.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.address.port()
     }
 
     /// Returns the calls of the model so far, in the order in which they were answered.

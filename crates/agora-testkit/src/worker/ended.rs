@@ -177,6 +177,7 @@ impl Ended {
             adapter: self.dispatch.adapter.clone(),
             secrets: self.dispatch.secrets.clone(),
             environment: self.dispatch.environment.clone(),
+            through: self.dispatch.through.clone(),
             with_receipt_key: true,
         }
     }

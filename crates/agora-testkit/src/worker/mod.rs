@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use agora_core::bundle::{Bundle, Capability, EnvBundle, FileEntry, FileMode, RawSubagent, Subagent};
-use agora_core::provider::compute::Launch;
+use agora_core::provider::compute::{Compute, Launch};
 use agora_core::provider::shelf::Shelf;
 use agora_core::secret::{SecretValue, ShortSecrets};
 use agora_core::wire::bootstrap::{Bootstrap, ManifestAt, Supplied, ThreadKey};
@@ -43,6 +43,8 @@ pub struct Dispatch {
     adapter: String,
     secrets: BTreeMap<String, Supplied>,
     environment: Vec<(OsString, OsString)>,
+    /// A program that runs the worker, with its arguments: it may make it somebody else, or take something from it.
+    through: Vec<OsString>,
     /// Whether the worker gets the key that checks receipts.
     pub with_receipt_key: bool,
 }
@@ -73,6 +75,7 @@ impl Dispatch {
             adapter,
             secrets: BTreeMap::new(),
             environment,
+            through: Vec::new(),
             with_receipt_key: true,
         }
     }
@@ -164,6 +167,13 @@ impl Dispatch {
         self
     }
 
+    /// Lets another program run the worker.
+    #[must_use]
+    pub fn through(mut self, program: &[&str]) -> Self {
+        self.through = program.iter().map(OsString::from).collect();
+        self
+    }
+
     #[must_use]
     pub fn adapter(mut self, word: &str) -> Self {
         word.clone_into(&mut self.adapter);
@@ -175,6 +185,11 @@ impl Dispatch {
     pub fn with(mut self, change: impl FnOnce(&mut DispatchManifest)) -> Self {
         change(&mut self.manifest);
         self
+    }
+
+    /// Returns where everything of the test is: the dispatch's directory, and what it was put together from.
+    pub fn root(&self) -> &Path {
+        self.root.path()
     }
 
     /// Returns the dispatch's directory: `in`, `work`, `out` and the agent's homes are below it.
@@ -210,8 +225,10 @@ impl Dispatch {
 
     /// Prepares the worker: its environment is what an engine gives it, and nothing else.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(&self.worker);
+        let mut words = self.through.iter().map(OsString::as_os_str).chain([self.worker.as_os_str()]);
+        let mut command = Command::new(words.next().unwrap());
         command
+            .args(words)
             .env_clear()
             .envs(self.environment.iter().cloned())
             .env("AGORA_DISPATCH_ID", self.manifest.dispatch_id.as_str())
@@ -237,11 +254,14 @@ impl Dispatch {
     }
 
     /// Puts it on a shelf, and returns what a compute starts its worker with.
-    pub async fn launch(&self, shelf: &dyn Shelf) -> Launch {
-        let manifest = shelf.stage(&self.manifest).await.unwrap();
+    pub async fn launch(&self, compute: &dyn Compute, shelf: &dyn Shelf) -> Launch {
+        let manifest = shelf.stage(&self.manifest, &compute.sight()).await.unwrap();
         Launch {
             dispatch_id: self.manifest.dispatch_id.clone(),
+            thread_id: self.manifest.thread_id.clone(),
             runtime: self.adapter.clone(),
+            image: None,
+            limits: self.manifest.limits.clone(),
             bootstrap: self.bootstrap_for(manifest).to_line(),
         }
     }

@@ -15,7 +15,8 @@ pub struct Process {
 }
 
 impl Dispatch {
-    /// Looks for the processes whose environment names the dispatch's directory: everything that runs for it does.
+    /// Looks for the processes that know the dispatch's directory: by their environment, by what a guard was told, or by what is
+    /// mounted behind their wall.
     pub fn processes(&self) -> Vec<Process> {
         let mark = self.dir().display().to_string();
         let ids = fs::read_dir("/proc").unwrap().filter_map(|entry| {
@@ -23,8 +24,10 @@ impl Dispatch {
             entry.ok()?.file_name().to_str()?.parse::<i32>().ok()
         });
         let of_this = |id: &i32| {
-            let environ = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
-            environ.windows(mark.len()).any(|window| window == mark.as_bytes())
+            ["environ", "cmdline", "mountinfo"].iter().any(|file| {
+                let text = fs::read(format!("/proc/{id}/{file}")).unwrap_or_default();
+                text.windows(mark.len()).any(|window| window == mark.as_bytes())
+            })
         };
         let named = |id: i32| {
             let name = fs::read_to_string(format!("/proc/{id}/comm")).ok()?.trim_end().to_owned();

@@ -102,12 +102,14 @@ impl External {
             }
         };
         let sessions = job.place.home().join(SESSION_DIR);
-        make_directory(&sessions).map_err(workspace("making the session's directory"))?;
+        make_directory(&sessions)
+            .and_then(|()| job.place.give(&sessions))
+            .map_err(workspace("making the session's directory"))?;
         Ok(Invocation {
             program,
             arguments: Vec::new(),
             environment: Vec::new(),
-            stdin: Input::Bytes(invocation(job, &sessions)?.to_string().into_bytes()),
+            stdin: Input::Bytes(invocation(job)?.to_string().into_bytes()),
             soft: SoftSignal::Terminate,
             listener: Box::new(Hearing::new(&self.name, job)),
             resumed: job.session.is_some(),
@@ -117,7 +119,8 @@ impl External {
     /// Writes the program where it can be run. Not where a setup script put something: that is taken away, and not
     /// written through.
     fn put_down(&self, program: &Program, job: &Job<'_>) -> Result<PathBuf, Fault> {
-        let path = job.place.aids().join(format!("adapter-{}", self.name));
+        let name = format!("adapter-{}", self.name);
+        let path = job.place.aids().join(&name);
         let write = || -> io::Result<()> {
             make_directory(&job.place.aids())?;
             match fs::remove_file(&path) {
@@ -126,10 +129,11 @@ impl External {
             }
             let mut file = File::options().write(true).create_new(true).open(&path)?;
             file.write_all(program.bytes())?;
-            file.set_permissions(fs::Permissions::from_mode(0o555))
+            file.set_permissions(fs::Permissions::from_mode(0o555))?;
+            job.place.give(&job.place.aids())
         };
         write().map_err(workspace("writing the adapter"))?;
-        Ok(path)
+        Ok(job.place.inside().aids.join(name))
     }
 }
 
@@ -144,16 +148,17 @@ fn make_directory(path: &Path) -> io::Result<()> {
     fs::create_dir(path)
 }
 
-fn invocation(job: &Job<'_>, sessions: &Path) -> Result<Value, Fault> {
+fn invocation(job: &Job<'_>) -> Result<Value, Fault> {
+    let inside = job.place.inside();
     let (task, manifest) = (job.task, &job.task.manifest);
     let answered = task.occasion.answered().map(|answered| answered.file(&manifest.thread_id));
     Ok(json!({
         "schema": SCHEMA,
         "dispatchId": manifest.dispatch_id,
         "threadId": manifest.thread_id,
-        "workspace": text(&job.place.work())?,
-        "home": text(&job.place.home())?,
-        "sessionDir": text(sessions)?,
+        "workspace": text(&inside.work)?,
+        "home": text(&inside.home)?,
+        "sessionDir": text(&inside.home.join(SESSION_DIR))?,
         "prompt": job.prompt,
         "followUp": job.follow_up,
         "systemPrompt": task.subagent.system_prompt,

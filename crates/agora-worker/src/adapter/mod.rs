@@ -269,17 +269,18 @@ impl Runtime {
     }
 }
 
-/// Writes a file for programs behind the wall, which they may read and not change.
+/// Writes a file for programs behind the wall, which they may read and not change, and returns its path in their terms.
 pub(crate) fn write_aid(place: &Place, name: &str, content: &str) -> Result<PathBuf, Fault> {
     let path = place.aids().join(name);
     let write = || -> io::Result<()> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
         }
-        File::options().write(true).create_new(true).open(&path)?.write_all(content.as_bytes())
+        File::options().write(true).create_new(true).open(&path)?.write_all(content.as_bytes())?;
+        place.give(&place.aids())
     };
     write().map_err(workspace("writing the runtime's settings"))?;
-    Ok(path)
+    Ok(place.inside().aids.join(name))
 }
 
 pub(crate) fn check_size(what: &'static str, size: usize, most: usize) -> Result<(), Fault> {

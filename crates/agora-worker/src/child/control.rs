@@ -8,7 +8,10 @@ use std::io::{self, Read, Write};
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
 use super::spec::{How, SoftSignal};
+use crate::sandbox::wall::{Part, Plan, Refused};
 
 /// What a guard is started for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub(super) struct Task {
     /// To be watched when there are no groups, or they cannot be entered.
     pub(super) memory: Option<u64>,
     pub(super) processes: Option<u32>,
+    /// What is to stand between the program and everything else.
+    pub(super) wall: Option<Plan>,
     pub(super) directory: PathBuf,
     pub(super) program: OsString,
     pub(super) arguments: Vec<OsString>,
@@ -27,23 +32,27 @@ pub(super) struct Task {
 
 impl Task {
     /// Returns the command line that [`Task::parse`] reads.
-    pub(super) fn to_arguments(&self) -> Vec<OsString> {
+    pub(super) fn to_arguments(&self) -> io::Result<Vec<OsString>> {
         let mut line: Vec<OsString> = vec!["--control".into(), self.control.to_string().into()];
         let mut add = |name: &str, value: OsString| line.extend([name.into(), value]);
         self.groups.iter().for_each(|group| add("--group", group.into()));
         self.memory.iter().for_each(|bytes| add("--memory", bytes.to_string().into()));
         self.processes.iter().for_each(|count| add("--processes", count.to_string().into()));
+        if let Some(wall) = &self.wall {
+            // A path that is no text cannot be said, and is not shown.
+            add("--wall", serde_json::to_string(wall).map_err(io::Error::other)?.into());
+        }
         add("--directory", self.directory.clone().into());
         add("--", self.program.clone());
         line.extend_from_slice(&self.arguments);
-        line
+        Ok(line)
     }
 
     /// Reads the command line of a guard; `None` when it is not one that [`Task::to_arguments`] makes.
     pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let mut line = line.into_iter();
         let (mut control, mut directory) = (None, None);
-        let (mut groups, mut memory, mut processes) = (Vec::new(), None, None);
+        let (mut groups, mut memory, mut processes, mut wall) = (Vec::new(), None, None, None);
         let program = loop {
             let (name, value) = (line.next()?, line.next()?);
             match name.to_str()? {
@@ -51,13 +60,15 @@ impl Task {
                 "--group" => groups.push(value.into()),
                 "--memory" => memory = Some(number(&value)?),
                 "--processes" => processes = Some(number(&value)?),
+                "--wall" => wall = Some(serde_json::from_str(value.to_str()?).ok()?),
                 "--directory" => directory = Some(value.into()),
                 "--" => break value,
                 _ => return None,
             }
         };
         let arguments = line.collect();
-        Some(Self { control: control?, groups, memory, processes, directory: directory?, program, arguments })
+        let (control, directory) = (control?, directory?);
+        Some(Self { control, groups, memory, processes, wall, directory, program, arguments })
     }
 }
 
@@ -90,6 +101,8 @@ pub(super) enum Obstacle {
     Directory(i32),
     Program(i32),
     Guard(i32),
+    /// A part of the wall was refused.
+    Wall(Refused),
 }
 
 /// What was found while sweeping.
@@ -185,6 +198,9 @@ impl Frame for Obstacle {
             Self::Directory(errno) => (10, errno),
             Self::Program(errno) => (11, errno),
             Self::Guard(errno) => (12, errno),
+            Self::Wall(Refused { part, error }) => {
+                (13, i32::from(part.number()) << 16 | (error.raw_os_error() & 0xffff))
+            }
         }
     }
 
@@ -193,6 +209,12 @@ impl Frame for Obstacle {
             10 => Some(Self::Directory(number)),
             11 => Some(Self::Program(number)),
             12 => Some(Self::Guard(number)),
+            13 => {
+                let part = Part::from_number(u8::try_from(number >> 16).ok()?)?;
+                let error = number & 0xffff;
+                let known = (1..4096).contains(&error);
+                known.then(|| Self::Wall(Refused { part, error: Errno::from_raw_os_error(error) }))
+            }
             _ => None,
         }
     }
@@ -247,11 +269,12 @@ mod tests {
                 groups: groups.into_iter().map(PathBuf::from).collect(),
                 memory,
                 processes,
+                wall: None,
                 directory: words[0].clone().into(),
                 program: words[1].clone().into(),
                 arguments: words[2..].iter().map(OsString::from).collect(),
             };
-            prop_assert_eq!(Task::parse(task.to_arguments()), Some(task));
+            prop_assert_eq!(Task::parse(task.to_arguments().unwrap()), Some(task));
         }
     }
 

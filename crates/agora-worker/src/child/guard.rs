@@ -20,7 +20,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use super::control::{Frame, Obstacle, Order, Report, Swept, Task};
 use super::deadline::Deadline;
 use super::group::Group;
-use super::launch::{Grouped, launch};
+use super::launch::{Grouped, Launched, launch};
 use super::spec::SoftSignal;
 use super::tree;
 use crate::sandbox::syscall::{adopt, inherit_only_standard_streams};
@@ -40,11 +40,12 @@ pub fn guard(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Ok(control) = adopt(task.control) else { return ExitCode::from(USAGE) };
     let mut control = UnixStream::from(control);
     let group = Group { dirs: task.groups.clone() };
-    let report = match prepare().and_then(|deaths| Ok((deaths, launch(&task, &group)?))) {
-        Ok((deaths, launched)) => {
-            let watched = Watched::new(&task, &group, launched.grouped);
-            let agent = launched.agent;
-            Guard { control: &mut control, deaths, agent: Some(agent), group, watched }.keep(agent)
+    // The bell after the launch: what is launched may be a first process, with a bell of its own.
+    let launched = prepare().and_then(|()| launch(&task, &group));
+    let report = match launched.and_then(|launched| Ok((launched, bell().map_err(obstacle)?))) {
+        Ok((Launched { agent, grouped, init }, deaths)) => {
+            let watched = Watched::new(&task, &group, grouped);
+            Guard { control: &mut control, deaths, agent: Some(agent), init, group, watched }.keep(agent)
         }
         Err(obstacle) => {
             group.remove();
@@ -56,8 +57,8 @@ pub fn guard(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Makes this process fit to be a guard, and returns where the death of a child is told.
-fn prepare() -> Result<UnixStream, Obstacle> {
+/// Makes this process fit to be a guard.
+fn prepare() -> Result<(), Obstacle> {
     let prepare = || {
         inherit_only_standard_streams()?;
         // So that a guard keeps no directory busy.
@@ -69,13 +70,21 @@ fn prepare() -> Result<UnixStream, Obstacle> {
         }
         setsid()?;
         set_child_subreaper(Some(getpid()))?;
-        let (deaths, bell) = UnixStream::pair()?;
-        deaths.set_nonblocking(true)?;
-        signal_hook::low_level::pipe::register(SIGCHLD, bell)?;
-        Ok(deaths)
+        Ok(())
     };
-    prepare()
-        .map_err(|error: io::Error| Obstacle::Guard(error.raw_os_error().unwrap_or(Errno::IO.raw_os_error())))
+    prepare().map_err(obstacle)
+}
+
+fn obstacle(error: io::Error) -> Obstacle {
+    Obstacle::Guard(error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()))
+}
+
+/// Returns where the death of a child is told.
+pub(super) fn bell() -> io::Result<UnixStream> {
+    let (deaths, bell) = UnixStream::pair()?;
+    deaths.set_nonblocking(true)?;
+    signal_hook::low_level::pipe::register(SIGCHLD, bell)?;
+    Ok(deaths)
 }
 
 /// The limits that the guard has to look at itself.
@@ -107,6 +116,8 @@ struct Guard<'a> {
     deaths: UnixStream,
     /// `None` once it was waited for: from then on its id may be somebody else's.
     agent: Option<Pid>,
+    /// The way to the first process of its namespaces, which then is `agent`.
+    init: Option<UnixStream>,
     group: Group,
     watched: Watched,
 }
@@ -140,6 +151,11 @@ impl Guard<'_> {
     fn watch(&mut self) -> Swept {
         let tick = (self.watched != Watched::Nothing).then_some(TICK);
         let mut next_look = Deadline::after_if_any(tick);
+        // Somebody may have died before there was a bell.
+        self.reap();
+        if self.agent.is_none() {
+            return Swept::default();
+        }
         loop {
             let ordered = self.news_within(next_look.left());
             self.reap();
@@ -158,13 +174,9 @@ impl Guard<'_> {
     /// Waits for the death of a child or a word from the worker, and tells whether there is a word.
     fn news_within(&mut self, time: Option<Duration>) -> bool {
         let timeout = time.and_then(|time| Timespec::try_from(time).ok());
-        let mut news = [PollFd::new(&*self.control, PollFlags::IN), PollFd::new(&self.deaths, PollFlags::IN)];
-        // An interruption is a signal, and the only one that matters rings the bell as well.
-        let _ = poll(&mut news, timeout.as_ref());
-        let [ordered, died] = news.map(|one| !one.revents().is_empty());
+        let [ordered, died] = news(&*self.control, &self.deaths, timeout.as_ref());
         if died {
-            let mut bells = [0; 64];
-            while self.deaths.read(&mut bells).is_ok_and(|read| read == bells.len()) {}
+            hear_bell(&mut self.deaths);
         }
         ordered
     }
@@ -180,6 +192,9 @@ impl Guard<'_> {
                         && let Some(how) = tree::how(status)
                     {
                         self.agent = None;
+                        // A first process ends after the program, and has said how that ended, unless it was killed.
+                        let said = self.init.as_mut().and_then(|init| Report::read(init).ok().flatten());
+                        let how = if let Some(Report::Ended(said)) = said { said } else { how };
                         let _ = Report::Ended(how).write(self.control);
                     }
                 }
@@ -192,14 +207,10 @@ impl Guard<'_> {
     /// Does what the worker wants, and tells whether the program may go on. It may not when the worker is gone.
     fn obey(&mut self) -> bool {
         let Ok(Some(Order::Soft(signal))) = Order::read(self.control) else { return false };
-        let signal = match signal {
-            SoftSignal::Terminate => Signal::TERM,
-            SoftSignal::Interrupt => Signal::INT,
-        };
-        if let Some(agent) = self.agent {
-            let _ = kill_process_group(agent, signal);
-            // A program that was stopped could not act on it.
-            let _ = kill_process_group(agent, Signal::CONT);
+        match (self.agent, &mut self.init) {
+            (Some(_), Some(init)) => drop(Order::Soft(signal).write(init)),
+            (Some(agent), None) => ask(agent, signal),
+            (None, _) => {}
         }
         true
     }
@@ -256,8 +267,32 @@ impl Guard<'_> {
     }
 }
 
+/// Asks a program, and whatever is in its group, to end.
+pub(super) fn ask(program: Pid, signal: SoftSignal) {
+    let signal = match signal {
+        SoftSignal::Terminate => Signal::TERM,
+        SoftSignal::Interrupt => Signal::INT,
+    };
+    let _ = kill_process_group(program, signal);
+    // A program that was stopped could not act on it.
+    let _ = kill_process_group(program, Signal::CONT);
+}
+
+/// Waits, and tells whether there is an order and whether a child has died.
+pub(super) fn news(orders: &UnixStream, deaths: &UnixStream, timeout: Option<&Timespec>) -> [bool; 2] {
+    let mut news = [PollFd::new(orders, PollFlags::IN), PollFd::new(deaths, PollFlags::IN)];
+    // An interruption is a signal, and the only one that matters rings the bell as well.
+    let _ = poll(&mut news, timeout);
+    news.map(|one| !one.revents().is_empty())
+}
+
+pub(super) fn hear_bell(deaths: &mut UnixStream) {
+    let mut bells = [0; 64];
+    while deaths.read(&mut bells).is_ok_and(|read| read == bells.len()) {}
+}
+
 /// Closes the program's streams on this side, so that they end when the program closes them.
-fn let_go_of_streams() {
+pub(super) fn let_go_of_streams() {
     // Not `/dev/null`: an empty container has none.
     if let Ok((end, _)) = UnixStream::pair() {
         let _ = dup2_stdin(&end).and_then(|()| dup2_stdout(&end)).and_then(|()| dup2_stderr(&end));

@@ -11,11 +11,16 @@
 //!    └◀── output ────────┴──────────────────────────────── program
 //! ```
 //!
+//! Behind a wall of namespaces there is one more: the first process of the PID namespace, between guard and program. When it ends,
+//! the kernel ends everything in there.
+//!
 //! The guard outlives the program and dies with the worker, so neither the program's end nor the worker's leaves
 //! anything running. When the guard is killed, the worker, which is a subreaper too, sweeps in its place.
 
 #[cfg(target_os = "linux")]
 pub(crate) mod cgroup;
+#[cfg(target_os = "linux")]
+mod container;
 #[cfg(target_os = "linux")]
 mod control;
 #[cfg(target_os = "linux")]
@@ -31,6 +36,8 @@ mod guard;
 mod hear;
 #[cfg(target_os = "linux")]
 mod hold;
+#[cfg(target_os = "linux")]
+mod init;
 #[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]

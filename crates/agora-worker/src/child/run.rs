@@ -21,6 +21,7 @@ use super::hold::{Event, Hold};
 use super::spec::{Input, Limits, Spec, StartError};
 use super::wait::Running;
 use crate::sandbox::probe::Cgroup;
+use crate::sandbox::wall::{Plan, Refused};
 
 /// How long the way from spawn to exec may take. Milliseconds, unless the program lies on a file system that hangs.
 const STARTING: Duration = Duration::from_secs(30);
@@ -45,6 +46,7 @@ pub struct Keeper {
     label: String,
     places: OnceLock<Places>,
     started: AtomicU64,
+    wall: Option<Plan>,
 }
 
 impl Keeper {
@@ -55,7 +57,7 @@ impl Keeper {
         let _ = set_child_subreaper(Some(getpid()));
         let safe = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
         let label = label.chars().take(LONGEST_LABEL).map(safe).collect();
-        Self { guard, label, places: OnceLock::new(), started: AtomicU64::new(0) }
+        Self { guard, label, places: OnceLock::new(), started: AtomicU64::new(0), wall: None }
     }
 
     /// Uses groups at a place that is known, or none; otherwise one is looked for when a limit asks for it first.
@@ -63,6 +65,11 @@ impl Keeper {
     pub fn with_groups(mut self, cgroup: Cgroup) -> Self {
         self.places = OnceLock::from(Places::with(cgroup));
         self
+    }
+
+    /// Puts a wall around everything that is started from here on.
+    pub(crate) fn build(&mut self, wall: Option<Plan>) {
+        self.wall = wall;
     }
 
     /// Starts a child. Its output goes to the sinks, on threads of their own.
@@ -99,6 +106,7 @@ impl Keeper {
         let (ours, theirs) = UnixStream::pair()?;
         let group = self.group(&spec.limits).unwrap_or_default();
         let task = Task {
+            wall: self.wall.clone(),
             control: theirs.as_raw_fd(),
             groups: group.dirs.clone(),
             memory: spec.limits.memory_bytes,
@@ -107,22 +115,22 @@ impl Keeper {
             program: spec.program.clone().into(),
             arguments: spec.arguments.clone(),
         };
-        Hold::start(&mut self.command(spec, &task), ours, theirs, group)
+        Hold::start(&mut self.command(spec, &task)?, ours, theirs, group)
     }
 
     #[expect(clippy::disallowed_methods, reason = "this module is the one place that starts a process")]
-    fn command(&self, spec: &Spec, task: &Task) -> Command {
+    fn command(&self, spec: &Spec, task: &Task) -> io::Result<Command> {
         let mut command = Command::new(&self.guard.program);
         command
             .args(&self.guard.arguments)
-            .args(task.to_arguments())
+            .args(task.to_arguments()?)
             .env_clear()
             .envs(spec.environment.iter().map(|(name, value)| (name, value)))
             // No directory: with one, a static program cannot be spawned without a copy of all its memory.
             .stdin(if spec.stdin == Input::Closed { Stdio::null() } else { Stdio::piped() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        command
+        Ok(command)
     }
 
     /// A group costs some milliseconds, so there is one only for a limit.
@@ -167,5 +175,8 @@ fn not_started(spec: &Spec, obstacle: Obstacle) -> StartError {
             StartError::Directory { directory: spec.directory.clone(), source: source(errno) }
         }
         Obstacle::Guard(errno) => StartError::Guard { program, source: source(errno) },
+        Obstacle::Wall(Refused { part, error }) => {
+            StartError::Wall { program, doing: part.doing(), source: error.into() }
+        }
     }
 }

@@ -108,4 +108,7 @@ pub enum StartError {
     /// Not the program's fault: the machine gave no process, no thread or no descriptor.
     #[error("could not prepare the start of `{program}`")]
     Guard { program: PathBuf, source: io::Error },
+    /// The program would have run with less around it than was promised.
+    #[error("could not build the wall around `{program}`: {doing} failed")]
+    Wall { program: PathBuf, doing: &'static str, source: io::Error },
 }

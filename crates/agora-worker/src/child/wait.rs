@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use super::container;
 use super::control::{Order, Report};
 use super::deadline::{Deadline, Since};
 use super::flow::{Flowed, Flows};
@@ -95,7 +96,7 @@ impl Running {
         Ended {
             how: how.or(released.how).unwrap_or(How::Killed(Signal::KILL.as_raw())),
             stopped,
-            out_of_memory: released.swept.out_of_memory,
+            out_of_memory: container::ran_out_of_memory() || released.swept.out_of_memory,
             too_many_processes: released.swept.too_many_processes,
             duration: duration.unwrap_or_else(|| self.since.elapsed()),
             leftovers: released.swept.leftovers || flowed == Flowed::GivenUp,

@@ -1,13 +1,13 @@
 //! What an agent is told about asking: a skill to look up, and a few lines that it always sees.
 
-use std::path::Path;
-
 use agora_core::bundle::Ask;
 use agora_core::overlay::HELPER;
 use agora_core::sentinel;
 
+use crate::sandbox::wall::Inside;
+
 /// Returns the lines for the system prompt. `never` gets none: there is nobody to ask.
-pub(crate) fn lines(ask: Ask, workspace: &Path) -> Option<String> {
+pub(crate) fn lines(ask: Ask, inside: &Inside) -> Option<String> {
     let when = match ask {
         Ask::Never => return None,
         Ask::WhenBlocked => {
@@ -19,7 +19,7 @@ pub(crate) fn lines(ask: Ask, workspace: &Path) -> Option<String> {
              Do not ask what the repository, the task or a quick check can tell you."
         }
     };
-    let path = workspace.join(sentinel::PATH);
+    let path = inside.sentinel();
     Some(format!(
         r#"# Asking a question (agora)
 You run without anybody at the keyboard, but you can ask. {when}
@@ -95,7 +95,9 @@ mod tests {
 
     #[test]
     fn the_lines_are_few_and_name_the_true_path() {
-        let workspace = Path::new("/some/space");
+        let some = std::path::PathBuf::new();
+        let workspace =
+            &Inside { work: "/some/space".into(), home: some.clone(), tmp: some.clone(), aids: some };
         let lines = lines(Ask::WhenBlocked, workspace).unwrap();
         assert!(lines.contains("`/some/space/.agora/needs_input.json`"));
         assert!((8..=12).contains(&lines.lines().count()), "{}", lines.lines().count());

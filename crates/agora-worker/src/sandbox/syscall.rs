@@ -11,7 +11,9 @@ use rustix::thread::UnshareFlags;
 
 /// From the kernel's unified table: the same on every architecture.
 pub(super) const LANDLOCK_CREATE_RULESET: u32 = 444;
+const LANDLOCK_ADD_RULE: u32 = 445;
 const LANDLOCK_RESTRICT_SELF: u32 = 446;
+const MOUNT_SETATTR: u32 = 442;
 const CLOSE_RANGE: u32 = 436;
 /// `LANDLOCK_CREATE_RULESET_VERSION` of `linux/landlock.h`.
 const LANDLOCK_VERSION_FLAG: u32 = 1;
@@ -20,6 +22,19 @@ const CLOSE_ON_EXEC_FLAG: u32 = 4;
 /// `PR_SET_SECCOMP` of `linux/prctl.h` and `SECCOMP_MODE_FILTER` of `linux/seccomp.h`.
 const SET_SECCOMP: c_int = 22;
 const SECCOMP_MODE_FILTER: c_ulong = 2;
+
+/// `LANDLOCK_RULE_PATH_BENEATH` of `linux/landlock.h`.
+const PATH_BENEATH: u32 = 1;
+/// `AT_EMPTY_PATH` and `AT_RECURSIVE` of `linux/fcntl.h`.
+const EMPTY_PATH: u32 = 0x1000;
+const RECURSIVE: u32 = 0x8000;
+/// `SIGCHLD`: what tells a parent of the end of a child.
+const CHILD_SIGNAL: c_ulong = 17;
+/// `clone` as fork is, on each architecture.
+#[cfg(target_arch = "x86_64")]
+const CLONE: c_long = 56;
+#[cfg(not(target_arch = "x86_64"))]
+const CLONE: c_long = 220;
 
 /// The code of a forked child whose body panicked; above every errno.
 const PANICKED: u8 = 255;
@@ -37,10 +52,28 @@ unsafe extern "C" {
     safe fn _exit(code: c_int) -> !;
 }
 
-/// `struct landlock_ruleset_attr` as of ABI 1; later fields may be left out by passing the shorter size.
+/// `struct landlock_ruleset_attr` as of ABI 6; an older kernel takes it when what it does not know is zero.
 #[repr(C)]
 struct RulesetAttributes {
     handled_access_fs: u64,
+    handled_access_net: u64,
+    scoped: u64,
+}
+
+/// `struct landlock_path_beneath_attr`.
+#[repr(C, packed)]
+struct PathBeneath {
+    allowed_access: u64,
+    parent_fd: c_int,
+}
+
+/// `struct mount_attr`.
+#[repr(C)]
+struct MountAttributes {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    user_namespace: u64,
 }
 
 /// `struct sock_filter`: one instruction of classic BPF.
@@ -80,11 +113,12 @@ pub(super) fn landlock_abi() -> io::Result<u32> {
     u32::try_from(abi).map_err(|_| io::Error::last_os_error())
 }
 
-/// Makes a Landlock ruleset that forbids the given accesses to files everywhere.
+/// Makes a Landlock ruleset that forbids the given accesses to files everywhere, and what is scoped to whoever is under it.
 #[expect(unsafe_code, reason = "a raw system call")]
-pub(super) fn landlock_ruleset(handled_access_fs: u64) -> io::Result<OwnedFd> {
-    let attributes = RulesetAttributes { handled_access_fs };
-    let size = size_of::<RulesetAttributes>();
+pub(super) fn landlock_ruleset(handled_access_fs: u64, scoped: u64) -> io::Result<OwnedFd> {
+    let attributes = RulesetAttributes { handled_access_fs, handled_access_net: 0, scoped };
+    // The first version knows the first field only, and a size that it does not know.
+    let size = if scoped == 0 { size_of::<u64>() } else { size_of::<RulesetAttributes>() };
     // SAFETY: the pointer is valid for `size` bytes during the call, and the kernel only reads them.
     // JUSTIFICATION: rustix has no Landlock.
     let fd = unsafe { syscall(c_long::from(LANDLOCK_CREATE_RULESET), &raw const attributes, size, 0_u32) };
@@ -92,6 +126,42 @@ pub(super) fn landlock_ruleset(handled_access_fs: u64) -> io::Result<OwnedFd> {
     // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
     // JUSTIFICATION: it must be closed, and `OwnedFd` does that.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Allows accesses to a file, or to a directory and all that is below it.
+#[expect(unsafe_code, reason = "a raw system call")]
+pub(super) fn landlock_allow(ruleset: &OwnedFd, file: BorrowedFd<'_>, allowed_access: u64) -> io::Result<()> {
+    let rule = PathBeneath { allowed_access, parent_fd: file.as_raw_fd() };
+    // SAFETY: the pointer is valid during the call, the kernel only reads the structure, and both descriptors are open.
+    // JUSTIFICATION: rustix has no Landlock.
+    let answer = unsafe {
+        syscall(c_long::from(LANDLOCK_ADD_RULE), ruleset.as_raw_fd(), PATH_BENEATH, &raw const rule, 0_u32)
+    };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Sets flags on a mount, and on all that are below it when `recursive`. None is taken away.
+#[expect(unsafe_code, reason = "a raw system call")]
+pub(super) fn mount_setattr(mount: BorrowedFd<'_>, set: u64, recursive: bool) -> Result<(), Errno> {
+    let attributes = MountAttributes { set, clear: 0, propagation: 0, user_namespace: 0 };
+    let flags = EMPTY_PATH | if recursive { RECURSIVE } else { 0 };
+    // SAFETY: the path is an empty C string, the structure is valid for its size during the call and only read.
+    // JUSTIFICATION: rustix has no mount_setattr.
+    let answer = unsafe {
+        syscall(
+            c_long::from(MOUNT_SETATTR),
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const attributes,
+            size_of::<MountAttributes>(),
+        )
+    };
+    if answer == 0 {
+        Ok(())
+    } else {
+        Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
+    }
 }
 
 /// Puts the calling thread under a ruleset, for good.
@@ -161,6 +231,23 @@ fn inherit_only_standard_streams_one_by_one() -> io::Result<()> {
     Ok(())
 }
 
+/// Closes every descriptor but the three standard ones and these.
+#[expect(unsafe_code, reason = "a raw system call")]
+pub(crate) fn close_all_but(kept: &[RawFd]) {
+    let mut kept: Vec<u32> = kept.iter().filter_map(|number| u32::try_from(*number).ok()).collect();
+    kept.sort_unstable();
+    let mut first = 3_u32;
+    for last in kept.into_iter().chain([u32::MAX]) {
+        if first < last {
+            // SAFETY: the arguments are plain numbers. Whatever owns one of these descriptors is never used again: only a
+            // process that leaves by `_exit` calls this.
+            // JUSTIFICATION: rustix has no close_range.
+            unsafe { syscall(c_long::from(CLOSE_RANGE), first, last.saturating_sub(1), 0_u32) };
+        }
+        first = last.saturating_add(1).max(first);
+    }
+}
+
 /// Runs `body` in a forked child and returns the code it ended with; `None` when a signal ended it.
 ///
 /// Only for a process with one thread: a lock that another thread held would stay locked in the child.
@@ -208,8 +295,27 @@ pub(crate) fn fork_into(body: impl FnOnce() -> u8) -> io::Result<Pid> {
     // before it becomes the program (its session, its groups) is nothing that a spawn can do.
     let answer = unsafe { fork() };
     if answer == 0 {
-        let code = catch_unwind(AssertUnwindSafe(body)).unwrap_or(PANICKED);
-        _exit(c_int::from(code));
+        leave_by(body);
     }
     Pid::from_raw(answer.max(0)).ok_or_else(io::Error::last_os_error)
+}
+
+/// Forks into new namespaces: the child is the first process of a new PID namespace. Otherwise as `fork_into`.
+#[expect(unsafe_code, reason = "clone has no safe wrapper")]
+pub(crate) fn fork_into_namespaces(namespaces: UnshareFlags, body: impl FnOnce() -> u8) -> io::Result<Pid> {
+    let flags = c_ulong::from(namespaces.bits()) | CHILD_SIGNAL;
+    // SAFETY: without a stack of its own and without shared memory this is a fork; the callers are single threaded, so
+    // the child has a whole and consistent copy of the process. The flags are those of namespaces only.
+    // JUSTIFICATION: `unshare` and `fork` would make one process more, between the guard and the namespace's first.
+    let answer = unsafe { syscall(CLONE, flags, 0_usize, 0_usize, 0_usize, 0_usize) };
+    if answer == 0 {
+        leave_by(body);
+    }
+    let id = c_int::try_from(answer).unwrap_or(-1);
+    Pid::from_raw(id.max(0)).ok_or_else(io::Error::last_os_error)
+}
+
+fn leave_by(body: impl FnOnce() -> u8) -> ! {
+    let code = catch_unwind(AssertUnwindSafe(body)).unwrap_or(PANICKED);
+    _exit(c_int::from(code))
 }

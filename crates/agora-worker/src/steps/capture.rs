@@ -164,7 +164,7 @@ fn verify(invoked: &Invoked, desk: &mut Desk) {
     let spec = Spec {
         program: PathBuf::from("/bin/sh"),
         arguments: vec!["-c".into(), verify.command.clone().into()],
-        directory: desk.place.work(),
+        directory: desk.place.inside().work,
         environment: invoked.environment.0.clone().into_iter().collect(),
         stdin: Input::Closed,
         limits: Limits {

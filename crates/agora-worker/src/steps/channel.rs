@@ -67,13 +67,16 @@ pub(crate) fn start(ready: Ready, desk: &Desk) -> Result<Listening, Fault> {
     let make = || -> io::Result<(File, Watch)> {
         fs::create_dir_all(&control)?;
         fs::create_dir_all(desk.place.in_agora("channel"))?;
-        Ok((File::options().append(true).create(true).open(&inbox)?, Watch::new(&control)?))
+        let file = File::options().append(true).create(true).open(&inbox)?;
+        desk.place.give(&control)?;
+        desk.place.give(&desk.place.in_agora("channel"))?;
+        Ok((file, Watch::new(&control)?))
     };
     let (inbox, watch) = make().map_err(workspace("making the channel's inbox"))?;
     let spec = Spec {
-        program: program_path(&definition.program, &desk.place.work()),
+        program: program_path(&definition.program, &desk.place.inside().work),
         arguments: definition.arguments.into_iter().map(OsString::from).collect(),
-        directory: desk.place.work(),
+        directory: desk.place.inside().work,
         environment: ready.environment.0.clone().into_iter().collect(),
         stdin: Input::Closed,
         limits: Limits { time: None, ..ready.task.limits() },

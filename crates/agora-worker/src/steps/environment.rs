@@ -100,9 +100,10 @@ pub(crate) fn merge(secured: Secured, desk: &mut Desk) -> Equipped {
             variables.insert(name.as_str().into(), value);
         }
     }
-    variables.insert("HOME".into(), desk.place.home().into());
+    let inside = desk.place.inside();
+    variables.insert("HOME".into(), inside.home.into());
     // Its own: what runtimes leave in `/tmp` would be left for ever.
-    variables.insert("TMPDIR".into(), desk.place.tmp().into());
+    variables.insert("TMPDIR".into(), inside.tmp.into());
     if let Some(people) = task.manifest.workspace.as_ref().and_then(|at| at.people.as_ref()) {
         // The author is in the repository's configuration, which anybody may change; who did it is not for the agent to say.
         variables.insert("GIT_COMMITTER_NAME".into(), people.committer.name.clone().into());

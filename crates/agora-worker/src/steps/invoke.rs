@@ -82,7 +82,7 @@ fn spec(
     let spec = Spec {
         program: invocation.program,
         arguments: invocation.arguments,
-        directory: desk.place.work(),
+        directory: desk.place.inside().work,
         environment: variables.into_iter().collect(),
         stdin: invocation.stdin,
         limits,

@@ -11,3 +11,4 @@ pub(crate) mod invoke;
 pub(crate) mod prepare;
 pub(crate) mod setup;
 pub(crate) mod stage;
+pub(crate) mod wall;

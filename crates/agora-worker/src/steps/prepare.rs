@@ -82,6 +82,10 @@ pub(crate) fn prepare(set_up: SetUp, desk: &mut Desk) -> Result<Ready, Fault> {
     };
     needs_input::clear(&desk.place.work()).map_err(workspace("making agora's directory in the workspace"))?;
     write_inputs(&task, desk).map_err(workspace("writing the input"))?;
+    // What stands on a ground is the agent's already.
+    let whole = prior.workspace.is_some() && desk.room.is_none();
+    let given = if whole { desk.place.work() } else { desk.place.in_agora("") };
+    desk.place.give(&given).map_err(workspace("giving the workspace to the agent"))?;
     let baselines = match &mut desk.room {
         Some(room) => {
             let dispatch = room.freeze().map_err(workspace("keeping the workspace as it is"))?;
@@ -119,7 +123,7 @@ fn words(task: &Task, desk: &Desk) -> Result<Words, Fault> {
     Ok(Words {
         prompt: data.prompt(template).map_err(Fault::Prompt)?,
         follow_up: data.follow_up(template).map_err(Fault::Prompt)?,
-        teaching: if task.teaches() { teach::lines(task.subagent.ask, &desk.place.work()) } else { None },
+        teaching: if task.teaches() { teach::lines(task.subagent.ask, &desk.place.inside()) } else { None },
     })
 }
 
@@ -269,6 +273,7 @@ fn restore_session(
     with_sealed("the thread's session", &session.files, seal, Content::Session, |opening| {
         snapshot::unpack(opening, snapshot::SESSION, &dir).map_err(Fault::Snapshot)
     })?;
+    desk.place.give(&desk.place.home()).map_err(workspace("giving the session to the agent"))?;
     Ok(Some(session.mark.clone()))
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use agora_core::wire::line::Said;
 
 use super::environment::Equipped;
-use crate::child::{How, Input, Limits, SoftSignal, Spec, Why};
+use crate::child::{How, Input, Limits, SoftSignal, Spec, StartError, Why};
 use crate::desk::Desk;
 use crate::fault::Fault;
 use crate::progress::Step;
@@ -29,12 +29,13 @@ pub(crate) fn run(equipped: Equipped, desk: &mut Desk) -> Result<SetUp, Fault> {
     let seconds = equipped.task.switches.setup_seconds;
     // With its own first line where it is executable; a plain file is a script of the shell.
     let executable = data.permissions().mode() & 0o111 != 0;
+    let path = desk.place.inside().work.join(SCRIPT);
     let (program, arguments) =
         if executable { (path, vec![]) } else { (PathBuf::from("/bin/sh"), vec![path.into()]) };
     let spec = Spec {
         program,
         arguments,
-        directory: desk.place.work(),
+        directory: desk.place.inside().work,
         environment: equipped.environment.0.clone().into_iter().collect(),
         stdin: Input::Closed,
         limits: Limits { time: Some(Duration::from_secs(u64::from(seconds))), ..equipped.task.limits() },
@@ -42,9 +43,10 @@ pub(crate) fn run(equipped: Equipped, desk: &mut Desk) -> Result<SetUp, Fault> {
         grace: crate::child::GRACE,
     };
     desk.show(Step::Setup);
-    let ran = desk
-        .run_briefly(spec, "setup")
-        .map_err(|error| Fault::Setup(format!("could not be started: {error}")))?;
+    let ran = desk.run_briefly(spec, "setup").map_err(|error| match error {
+        error @ StartError::Wall { .. } => Fault::NotStarted(error),
+        error => Fault::Setup(format!("could not be started: {error}")),
+    })?;
     desk.say(Said::SetupRan(ran.line()))?;
     desk.cancel.check()?;
     match (ran.ended.stopped, ran.ended.how) {

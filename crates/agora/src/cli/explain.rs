@@ -1,10 +1,13 @@
 //! `agora explain`: what a subagent resolves to, what is laid over its workspace, and its prompts.
 
+use agora_core::Name;
 use agora_core::limits::DEFINITION_BYTES;
 use agora_core::reference::BundleRef;
 use agora_engine::{ExplainedOverlay, Explanation, LaidFrom};
 use clap::Args;
 use serde_json::{Map, Value};
+
+mod sandbox;
 
 use super::subagent::indented;
 use super::{Context, counted, parse};
@@ -17,22 +20,35 @@ const SHOWN_FILES: usize = 20;
 #[derive(Debug, Args)]
 #[command(
     long_about = "See what a subagent resolves to, what its capabilities lay over the workspace, and the prompts of a first and of a resumed dispatch.\n\nWithout `--input`, `<name>` stands for each key of the input.",
-    after_help = "Example:\n  agora explain planner --input '{\"task\": \"split the parser\"}'"
+    after_help = "Examples:\n  agora explain planner --input '{\"task\": \"split the parser\"}'\n  agora explain --sandbox"
 )]
 pub(super) struct Explain {
     /// A subagent: its name, `name@sha256:…`, or `name@<RFC 3339 time>`
-    #[arg(value_name = "SUBAGENT", value_parser = parse::<BundleRef>)]
-    reference: BundleRef,
+    #[arg(value_name = "SUBAGENT", value_parser = parse::<BundleRef>, required_unless_present = "sandbox")]
+    reference: Option<BundleRef>,
     /// The input as JSON, or @FILE
     #[arg(long, value_name = "JSON|@FILE")]
     input: Option<String>,
+    /// What an agent would see of this machine, and what its wall leaves open
+    #[arg(long, conflicts_with = "input")]
+    sandbox: bool,
+    /// Whose wall: a target of `agora.toml`
+    #[arg(long, default_value = "local", requires = "sandbox", value_name = "NAME", value_parser = parse::<Name>)]
+    target: Name,
 }
 
 impl Explain {
     pub(super) async fn run(self, context: &Context) -> Result<(), Failure> {
         let input = self.input.as_deref().map(read_input).transpose()?;
-        let explanation = context.config.agora().explain(&self.reference, input).await?;
-        context.ui.result(|| &explanation, || text(&explanation))
+        let agora = context.config.agora();
+        let explanation = match &self.reference {
+            Some(reference) => Some(agora.explain(reference, input).await?),
+            None => None,
+        };
+        match explanation {
+            Some(explanation) if !self.sandbox => context.ui.result(|| &explanation, || text(&explanation)),
+            _ => sandbox::explain(context, &self.target),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// Take away what is left of threads that ended long ago
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Take away what is left of threads whose retention is over, directories that no ledger knows, and, where `store.max` is exceeded, the snapshots of ended threads. Nothing of an open thread is ever touched.",
+    long_about = "Take away what is left of threads whose retention is over, directories that no ledger knows, containers that an engine left, and, where `store.max` is exceeded, the snapshots of ended threads. Nothing of an open thread is ever touched.",
     after_help = "Example:\n  agora gc --dry-run"
 )]
 pub(super) struct Gc {
@@ -27,6 +27,7 @@ impl Gc {
         let swept = agora.sweep(mode).await?;
         let document = json!({
             "dryRun": self.dry_run, "threads": swept.threads, "strays": swept.strays, "snapshots": swept.snapshots,
+            "leftovers": swept.leftovers,
             "bases": swept.bases,
             "bytesBefore": swept.bytes_before, "bytesAfter": swept.bytes_after,
         });
@@ -35,10 +36,11 @@ impl Gc {
             || {
                 let verb = if self.dry_run { "would take away" } else { "took away" };
                 format!(
-                    "{verb} {}, {}, {}, {}; {} MiB before, {} MiB after\n",
+                    "{verb} {}, {}, {}, {}, {}; {} MiB before, {} MiB after\n",
                     counted(swept.threads.len(), "ended thread"),
                     counted(swept.strays.len(), "stray"),
                     counted(swept.snapshots.len(), "snapshot"),
+                    counted(swept.leftovers.len(), "leftover"),
                     counted(usize::try_from(swept.bases).unwrap_or(usize::MAX), "base"),
                     swept.bytes_before >> 20,
                     swept.bytes_after >> 20,

@@ -6,6 +6,9 @@ use std::time::Duration;
 use super::ping::{self, Answer, Engine, ping};
 use super::{Finding, Status, Surroundings};
 
+/// What comes next, where there is a daemon.
+const NEXT: &str = "; `agora image build` makes what workers run in there";
+
 /// Where to ask, by whoever is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Address {
@@ -117,10 +120,10 @@ fn describe(topic: &'static str, socket: &Path, answer: Answer) -> Finding {
     let podman = topic == "podman";
     match answer {
         Answer::Serves { engine: Engine::Podman, api_version } if !podman => {
-            Finding::ok(topic, format!("Podman answers at `{shown}` (API {api_version})"))
+            Finding::ok(topic, format!("Podman answers at `{shown}` (API {api_version}){NEXT}"))
         }
         Answer::Serves { api_version, .. } => {
-            Finding::ok(topic, format!("answers at `{shown}` (API {api_version})"))
+            Finding::ok(topic, format!("answers at `{shown}` (API {api_version}){NEXT}"))
         }
         Answer::NoSocket => {
             Finding::bad(topic, Status::Missing, format!("`{shown}` does not exist"), "start it")
@@ -167,7 +170,8 @@ mod tests {
         drop(UnixListener::bind(&stale).unwrap());
         let (_dir, served) = serving(DOCKER);
         let finding = look("docker", &Address::Sockets(vec![stale, served.clone()]), ping::DEADLINE);
-        assert_eq!(finding, Finding::ok("docker", format!("answers at `{}` (API 1.41)", served.display())));
+        let detail = format!("answers at `{}` (API 1.41){NEXT}", served.display());
+        assert_eq!(finding, Finding::ok("docker", detail));
     }
 
     #[test]

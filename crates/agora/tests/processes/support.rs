@@ -53,8 +53,10 @@ impl Place {
         place
     }
 
-    /// Writes the user's `agora.toml`.
+    /// Writes the user's `agora.toml`. Without a wall: these agents tell by files of the machine how far they are, and do to the
+    /// dispatch's own directory what only an accident would.
     pub(crate) fn configure(&self, text: &str) {
+        let text = text.replace("[target.local]\n", "[target.local]\nisolation = \"none\"\n");
         let dir = self.root().join("home/.config/agora");
         fs::create_dir_all(&dir).unwrap();
         fs::write(dir.join("agora.toml"), text).unwrap();

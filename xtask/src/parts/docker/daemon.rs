@@ -1,4 +1,4 @@
-//! A Docker daemon of our own: all its state in one directory, gone when the run ends.
+//! A daemon of our own, Docker's or Podman's: all its state in one directory, gone when the run ends.
 
 use std::{
     env,
@@ -28,14 +28,77 @@ const STOP_LIMIT: Duration = Duration::from_secs(30);
 /// The kernel has room for 107 bytes in the path of a socket.
 const LONGEST_SOCKET: usize = 100;
 
-const DIRECTORY_PREFIX: &str = "agora-docker-";
+/// What a daemon is not told by its arguments. Where root may not raise a limit, Podman must not try; of its runtimes this one is
+/// Docker's; and without systemd it makes control groups itself.
+const PODMAN_CONFIG: &str = "\
+[containers]
+default_ulimits = [\"nofile=4096:4096\", \"nproc=4096:4096\"]
+[engine]
+runtime = \"runc\"
+cgroup_manager = \"cgroupfs\"
+";
 
-/// Runs a daemon that also ends when we are killed, where that is possible.
+/// Runs a daemon that also ends when we are killed, where that is possible. What it makes is for our group, too.
 const START: &str = r#"
+umask 007
+echo $$ > "$1"; shift
 daemon=$1; shift
 if command -v setpriv >/dev/null; then exec setpriv --pdeathsig TERM "$daemon" "$@"; fi
 exec "$daemon" "$@"
 "#;
+
+/// Lets whoever a directory belongs to speak to a daemon.
+const SHARE: &str = r#"chown --reference "$1" "$2""#;
+
+/// Whose daemon it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::parts) enum Kind {
+    Docker,
+    Podman,
+}
+
+impl Kind {
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Docker => "agora-docker-",
+            Self::Podman => "agora-podman-",
+        }
+    }
+
+    fn arguments(self, directory: &Path) -> Vec<OsString> {
+        let socket = format!("unix://{}", socket_in(directory).display());
+        let path = |name: &str| directory.join(name).into_os_string();
+        match self {
+            Self::Docker => vec![
+                "--data-root".into(),
+                path("data"),
+                "--exec-root".into(),
+                path("exec"),
+                "--pidfile".into(),
+                path("dockerd.pid"),
+                "--host".into(),
+                socket.into(),
+                // Our group, so that tests that do not run as root can connect.
+                "--group".into(),
+                rustix::process::getegid().as_raw().to_string().into(),
+                // Neither is to be had in many CI containers.
+                "--iptables=false".into(),
+                "--bridge=none".into(),
+            ],
+            Self::Podman => vec![
+                "--root".into(),
+                path("root"),
+                "--runroot".into(),
+                path("run"),
+                "system".into(),
+                "service".into(),
+                "--time".into(),
+                "0".into(),
+                socket.into(),
+            ],
+        }
+    }
+}
 
 /// A daemon that runs until this is dropped.
 ///
@@ -50,36 +113,32 @@ pub(in crate::parts) struct Daemon {
 }
 
 impl Daemon {
-    pub(super) fn start(privilege: Privilege, program: &Path) -> Result<Self, Failure> {
-        let not_root = || Failure::new("a Docker daemon of our own needs root");
+    pub(super) fn start(kind: Kind, privilege: Privilege, program: &Path) -> Result<Self, Failure> {
+        let not_root = || Failure::new("a daemon of our own needs root");
         let runner = privilege.program().ok_or_else(not_root)?;
         let temporary = short_temporary_directory();
         remove_left_behind(privilege, &temporary);
 
-        let directory = temporary.join(format!("{DIRECTORY_PREFIX}{}", process::id()));
-        let create = fs::DirBuilder::new().mode(0o700).create(&directory);
+        let directory = temporary.join(format!("{}{}", kind.prefix(), process::id()));
+        // What is made in there belongs to our group.
+        let create = fs::DirBuilder::new().mode(0o2700).create(&directory);
         create.map_err(|source| Failure::file("create", &directory, &source))?;
         let log = directory.join("log");
         let log = File::create(&log).map_err(|source| Failure::file("create", &log, &source))?;
 
         let mut path = OsString::from("PATH=");
         path.push(environment::search_path());
+        let config = directory.join("containers.conf");
+        fs::write(&config, PODMAN_CONFIG).map_err(|source| Failure::file("write", &config, &source))?;
+        let mut configured = OsString::from("CONTAINERS_CONF=");
+        configured.push(&config);
         let child = runner
             .arg(path)
+            .arg(configured)
             .args(["sh", "-c", START, "sh"])
-            .arg(program)
-            .arg("--data-root")
-            .arg(directory.join("data"))
-            .arg("--exec-root")
-            .arg(directory.join("exec"))
-            .arg("--pidfile")
             .arg(directory.join("pid"))
-            .arg("--host")
-            .arg(format!("unix://{}", socket_in(&directory).display()))
-            // Our group, so that tests that do not run as root can connect.
-            .args(["--group", &rustix::process::getegid().as_raw().to_string()])
-            // Neither is to be had in many CI containers, and no test needs the network of the machine.
-            .args(["--iptables=false", "--bridge=none"])
+            .arg(program)
+            .args(kind.arguments(&directory))
             .start(log)?;
         let mut daemon = Self { child, directory, privilege, is_stopped: false };
         daemon.wait_until_it_answers()?;
@@ -98,6 +157,10 @@ impl Daemon {
     fn wait_until_it_answers(&mut self) -> Result<(), Failure> {
         let socket = self.socket();
         let answered = poll(START_LIMIT, || {
+            if self.privilege == Privilege::Sudo && socket.exists() {
+                // Podman's is for root alone.
+                drop(as_root(self.privilege, SHARE, [self.directory.as_os_str(), socket.as_os_str()]));
+            }
             let answers = api::version(&socket).is_ok();
             let ended = !matches!(self.child.try_wait(), Ok(None));
             (answers || ended).then_some(answers)
@@ -106,7 +169,7 @@ impl Daemon {
             return Ok(());
         }
         let log = fs::read_to_string(self.directory.join("log")).unwrap_or_default();
-        Err(Failure::new("dockerd did not start").because(last_lines(&log)))
+        Err(Failure::new("the daemon did not start").because(last_lines(&log)))
     }
 
     fn end(&mut self) -> Result<(), Failure> {
@@ -149,7 +212,7 @@ fn socket_in(directory: &Path) -> PathBuf {
 fn short_temporary_directory() -> PathBuf {
     let usual = env::temp_dir();
     // The daemon makes sockets of its own below its directory.
-    let longest_name = format!("{DIRECTORY_PREFIX}4194304/exec/containerd/containerd.sock.ttrpc");
+    let longest_name = format!("{}4194304/exec/containerd/containerd.sock.ttrpc", Kind::Docker.prefix());
     let is_short = usual.join(longest_name).as_os_str().len() <= LONGEST_SOCKET;
     if is_short { usual } else { "/tmp".into() }
 }
@@ -164,7 +227,8 @@ fn remove_left_behind(privilege: Privilege, temporary: &Path) {
 
 fn is_left_behind(directory: &Path) -> bool {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
-    let pid = name.strip_prefix(DIRECTORY_PREFIX).and_then(|pid| pid.parse::<u32>().ok());
+    let of = |kind: Kind| name.strip_prefix(kind.prefix());
+    let pid = of(Kind::Docker).or_else(|| of(Kind::Podman)).and_then(|pid| pid.parse::<u32>().ok());
     pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
 }
 
@@ -188,11 +252,11 @@ fn as_root<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::{DIRECTORY_PREFIX, Path, is_left_behind, process};
+    use super::{Kind, Path, is_left_behind, process};
 
     #[test]
     fn only_the_directory_of_a_dead_run_is_left_behind() {
-        let of = |pid: &str| format!("/tmp/{DIRECTORY_PREFIX}{pid}");
+        let of = |pid: &str| format!("/tmp/{}{pid}", Kind::Podman.prefix());
         assert!(is_left_behind(Path::new(&of("4194305"))), "no process can have this id");
         assert!(!is_left_behind(Path::new(&of(&process::id().to_string()))));
         assert!(!is_left_behind(Path::new(&of("not-a-pid"))));

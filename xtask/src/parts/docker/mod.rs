@@ -1,4 +1,4 @@
-//! A Docker engine: one of our own where we may start one, else the one that is there.
+//! Docker and Podman: each of our own where we may start one, else the Docker that is there.
 
 mod api;
 mod daemon;
@@ -9,9 +9,14 @@ use super::{Context, Found, Missing, Privilege, debian::Packages};
 use crate::{environment, failure::Failure};
 
 pub(super) use daemon::Daemon;
+use daemon::Kind;
 
 /// Where the daemon of the machine listens, if there is one.
 const SYSTEM_SOCKET: &str = "/var/run/docker.sock";
+
+/// How tests find each.
+const DOCKER_VARIABLE: &str = "AGORA_TEST_DOCKER_HOST";
+const PODMAN_VARIABLE: &str = "AGORA_TEST_PODMAN_HOST";
 
 /// An engine that answers.
 #[derive(Debug)]
@@ -36,25 +41,35 @@ fn start(context: &Context, packages: &Packages) -> Result<Engine, Missing> {
         return Err(Missing::new("a Docker daemon of our own needs root", "run with `--provision`"));
     }
     let program = packages.program("docker.io", "dockerd")?;
-    let started = Daemon::start(context.privilege, &program).and_then(|daemon| {
-        let found = describe(&daemon.socket(), "started for this run")?;
+    run(Kind::Docker, DOCKER_VARIABLE, context, &program)
+}
+
+/// Starts Podman, which also runs as root: what it does without root is its users' to set up.
+pub(super) fn provide_podman(context: &Context, packages: &Packages) -> Result<Engine, Missing> {
+    if context.privilege == Privilege::None {
+        return Err(Missing::new("a Podman service of our own needs root", "run with `--provision`"));
+    }
+    let program = packages.program("podman", "podman")?;
+    run(Kind::Podman, PODMAN_VARIABLE, context, &program)
+}
+
+fn run(kind: Kind, variable: &'static str, context: &Context, program: &Path) -> Result<Engine, Missing> {
+    let started = Daemon::start(kind, context.privilege, program).and_then(|daemon| {
+        let found = describe(&daemon.socket(), variable, "started for this run")?;
         Ok(Engine { found, daemon: Some(daemon) })
     });
-    started.map_err(|failure| Missing::after(&failure, "see that `dockerd` can run on this machine"))
+    let remedy = format!("see that `{}` can run on this machine", program.display());
+    started.map_err(|failure| Missing::after(&failure, remedy))
 }
 
 fn engine_that_is_there() -> Option<Found> {
     let chosen = environment::docker_host().and_then(|host| host.strip_prefix("unix://").map(PathBuf::from));
     let socket = chosen.unwrap_or_else(|| SYSTEM_SOCKET.into());
-    describe(&socket, "it was there").ok()
+    describe(&socket, DOCKER_VARIABLE, "it was there").ok()
 }
 
-fn describe(socket: &Path, how: &str) -> Result<Found, Failure> {
+fn describe(socket: &Path, variable: &'static str, how: &str) -> Result<Found, Failure> {
     let version = api::version(socket)?;
     let host = format!("unix://{}", socket.display());
-    Ok(Found {
-        version,
-        place: format!("{host}, {how}"),
-        variable: Some(("AGORA_TEST_DOCKER_HOST", host.into())),
-    })
+    Ok(Found { version, place: format!("{host}, {how}"), variable: Some((variable, host.into())) })
 }

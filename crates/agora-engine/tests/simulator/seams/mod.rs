@@ -10,7 +10,7 @@ use std::time::Duration;
 use agora_core::job::Job;
 use agora_core::provider::alarm::Alarm;
 use agora_core::provider::blob::{BlobKey, BlobStore, StoreError};
-use agora_core::provider::compute::{Compute, ComputeError, Launch, WorkerLife};
+use agora_core::provider::compute::{Compute, ComputeError, Launch, Sight, WorkerLife};
 use agora_core::provider::lease::{Lease, Leases};
 use agora_core::provider::ledger::Ledger;
 use agora_core::provider::secret::SecretError;
@@ -213,7 +213,7 @@ impl Shelf for Seams {
         Ok("file:///left".parse().unwrap())
     }
 
-    async fn stage(&self, manifest: &DispatchManifest) -> Result<ManifestAt, Unavailable> {
+    async fn stage(&self, manifest: &DispatchManifest, _: &Sight) -> Result<ManifestAt, Unavailable> {
         self.write(|| {
             let (id, mut state) = (&manifest.dispatch_id, self.machine.state());
             state.threads.insert(id.clone(), manifest.thread_id.clone());

@@ -15,32 +15,12 @@ use agora_core::DispatchId;
 use rustix::fs::OFlags;
 use tokio::sync::watch;
 
+use crate::compute::turn::{Turn, uninterrupted};
 use crate::dispatch_dir::DispatchDir;
 use crate::shelf::untrusted::{self, Found};
 
 /// Enough for a thread that waits for one system call.
 const STACK: usize = 128 * 1024;
-
-/// The right to start the worker of a dispatch, which one process at a time has.
-///
-/// Apart from the life itself, for which whoever only looks would be in the way.
-#[derive(Debug)]
-pub(super) struct Turn(File);
-
-impl Turn {
-    /// Waits until nobody else is starting that worker: some milliseconds.
-    pub(super) fn take(dir: &DispatchDir) -> io::Result<Self> {
-        let given = File::open(dir.given())?;
-        uninterrupted(|| given.lock())?;
-        Ok(Self(given))
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let _ = self.0.unlock();
-    }
-}
 
 /// A life that nobody has, taken.
 #[derive(Debug)]
@@ -127,15 +107,5 @@ impl Watchers {
         thread::Builder::new().name("worker-life".into()).stack_size(STACK).spawn(watch)?;
         watched.insert(dispatch.clone(), ended.clone());
         Ok(Some(ended))
-    }
-}
-
-/// Does again what a signal interrupted.
-fn uninterrupted(work: impl Fn() -> io::Result<()>) -> io::Result<()> {
-    loop {
-        match work() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            done => return done,
-        }
     }
 }

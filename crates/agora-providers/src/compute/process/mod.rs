@@ -5,7 +5,6 @@ mod life;
 mod start;
 
 use std::ffi::OsString;
-use std::fs;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +15,13 @@ use agora_core::provider::compute::{Compute, ComputeError, Launch, WorkerLife};
 use async_trait::async_trait;
 use rustix::process::Signal;
 
+use super::turn::Turn;
 use crate::aside::aside;
 use crate::blocking::blocking;
-use crate::dispatch_dir::DispatchDir;
+use crate::dispatch_dir::{DispatchDir, there};
 use crate::home::Home;
 use identity::{Identity, Process};
-use life::{Turn, Watchers};
+use life::Watchers;
 use start::{Start, Starter};
 
 pub use identity::boot_id;
@@ -115,8 +115,7 @@ fn look(dir: &DispatchDir) -> io::Result<WorkerLife> {
 
 /// Tells whether a worker was at work, or somebody has ended the dispatch without one.
 fn past(dir: &DispatchDir) -> io::Result<bool> {
-    let said = there(fs::symlink_metadata(dir.events()))?.is_some_and(|meta| meta.len() > 0);
-    if said || there(fs::symlink_metadata(dir.outcome()))?.is_some() {
+    if dir.has_past()? {
         return Ok(true);
     }
     // What it said may have been lost with the power.
@@ -144,14 +143,5 @@ async fn end(worker: Process, grace: Duration) -> io::Result<()> {
     match tokio::time::timeout(grace, aside("worker-end", move || waiting.wait())).await {
         Ok(ended) => ended.flatten(),
         Err(_) => worker.signal(Signal::KILL),
-    }
-}
-
-/// What is not there is nothing, and no error.
-fn there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
     }
 }

@@ -17,8 +17,9 @@ use std::thread;
 use agora_core::provider::compute::Launch;
 
 use super::identity::Identity;
-use super::life::{Life, Turn, open_to_write};
+use super::life::{Life, open_to_write};
 use super::past;
+use crate::compute::turn::Turn;
 use crate::dispatch_dir::DispatchDir;
 use crate::home::Home;
 

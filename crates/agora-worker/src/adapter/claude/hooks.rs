@@ -66,7 +66,7 @@ pub(super) fn settings(job: &Job<'_>, occasion: &Occasion<'_>) -> Result<Value, 
 fn at_the_end_of_a_turn(job: &Job<'_>) -> Result<String, Fault> {
     let stop = json!({"continue": false, "stopReason": "A question was asked. The run goes on when it is answered."});
     let stop = write_aid(job.place, "claude/stop.json", &stop.to_string())?;
-    let (sentinel, stop) = (quoted(&job.place.sentinel()), quoted(&stop));
+    let (sentinel, stop) = (quoted(&job.place.inside().sentinel()), quoted(&stop));
     Ok(match job.task.switches.permission {
         Permission::Bypass | Permission::Strict => format!("if [ -e {sentinel} ]; then cat {stop}; fi"),
         Permission::Scoped => {
@@ -79,7 +79,7 @@ fn at_the_end_of_a_turn(job: &Job<'_>) -> Result<String, Fault> {
 
 /// Says that a call was denied. Outside the workspace, where no patch sees it.
 fn flag(job: &Job<'_>) -> PathBuf {
-    job.place.tmp().join("agora-denied")
+    job.place.inside().tmp.join("agora-denied")
 }
 
 /// Where requests go is not for a file of the workspace to say.

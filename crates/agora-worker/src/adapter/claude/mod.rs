@@ -94,7 +94,7 @@ pub(super) fn plan(job: &Job<'_>) -> Result<Invocation, Fault> {
         add("--disallowedTools", &tools.join(","));
     }
     for plugin in plugins(&job.place.work())? {
-        add("--plugin-dir", &plugin);
+        add("--plugin-dir", &job.place.inside().work.join(plugin));
     }
     if may_ask {
         // Without somebody to show it to, the tool is not offered; the hook answers before anybody is asked.
@@ -172,9 +172,11 @@ impl<'a> Resumed<'a> {
 
 /// Lets the rules count that a capability put into `.claude/settings.json`: the workspace is what agora laid out.
 fn trust_the_workspace(job: &Job<'_>) -> Result<(), Fault> {
-    let work = job.place.work().display().to_string();
+    let work = job.place.inside().work.display().to_string();
     let trust = serde_json::json!({"projects": {work: {"hasTrustDialogAccepted": true}}});
-    std::fs::write(job.place.home().join(".claude.json"), trust.to_string())
+    let file = job.place.home().join(".claude.json");
+    std::fs::write(&file, trust.to_string())
+        .and_then(|()| job.place.give(&file))
         .map_err(workspace("writing the runtime's settings"))
 }
 
@@ -228,7 +230,7 @@ fn list(value: &Value) -> Option<Vec<String>> {
     (!names.is_empty()).then_some(names)
 }
 
-/// Returns the plugins that capabilities name: directories of the workspace.
+/// Returns the plugins that capabilities name: directories of the workspace, from its root.
 fn plugins(work: &Path) -> Result<Vec<PathBuf>, Fault> {
     let unreadable =
         |why: &str| Fault::NoAdapter { runtime: "claude-code".to_owned(), why: format!("`{PLUGINS}` {why}") };
@@ -248,7 +250,7 @@ fn plugins(work: &Path) -> Result<Vec<PathBuf>, Fault> {
     let directory = |item: &Value| {
         let path: agora_core::BundlePath = item.as_str()?.trim_end_matches('/').parse().ok()?;
         // One that is not there would be passed over in silence.
-        Some(work.join(path.as_str())).filter(|path| path.is_dir())
+        Some(PathBuf::from(path.as_str())).filter(|path| work.join(path).is_dir())
     };
     listed.ok_or_else(shape)?.iter().map(|item| directory(item).ok_or_else(shape)).collect()
 }
@@ -278,7 +280,7 @@ mod tests {
         assert_eq!(plugins(dir.path()).unwrap(), Vec::<PathBuf>::new());
         std::fs::create_dir_all(dir.path().join("b/c")).unwrap();
         std::fs::create_dir(dir.path().join("a")).unwrap();
-        let both = [dir.path().join("a"), dir.path().join("b/c")];
+        let both = ["a", "b/c"].map(PathBuf::from);
         assert_eq!(read(r#"{"plugins": ["a", "b/c/"]}"#).unwrap(), both);
         assert_eq!(read(r#"["a", "b/c"]"#).unwrap(), both);
         for wrong in ["", "{}", "[1]", r#"["../x"]"#, r#"["/etc"]"#, r#"{"plugins": "a"}"#, r#"["nowhere"]"#]

@@ -34,7 +34,7 @@ pub(super) fn try_landlock() -> Landlock {
     };
     let applied = set_no_new_privs(true)
         .map_err(io::Error::from)
-        .and_then(|()| syscall::landlock_ruleset(WRITE_FILE))
+        .and_then(|()| syscall::landlock_ruleset(WRITE_FILE, 0))
         .and_then(|ruleset| syscall::landlock_restrict_self(&ruleset));
     if let Err(error) = applied {
         return refused("using Landlock", &error);

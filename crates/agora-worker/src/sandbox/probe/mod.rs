@@ -21,14 +21,21 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use agora_core::wall;
 use serde::{Deserialize, Serialize};
 
 use crate::child::{Brief, HearError, Heard, hear};
+#[cfg(target_os = "linux")]
+use crate::sandbox::wall::Part;
 
 /// A probe takes milliseconds; one that takes this long hangs in the kernel or is not our program.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// A probe's line is about a kilobyte; paths and reasons in it are short.
 const LONGEST_ANSWER: usize = 16 * 1024;
+/// The version of Landlock that brought signals and abstract sockets.
+#[cfg(target_os = "linux")]
+const SCOPES: u32 = 6;
 /// How much of the error text of a failed probe is worth showing.
 const LONGEST_COMPLAINT: usize = 300;
 
@@ -168,6 +175,40 @@ impl Probe {
             level: Level::None,
         }
     }
+}
+
+/// Says why a part of the wall was refused, for a person.
+#[cfg(target_os = "linux")]
+pub(crate) fn explain(part: Part, error: rustix::io::Errno) -> String {
+    let step = match part {
+        Part::Namespaces => cause::Step::Unshare,
+        Part::Proc => cause::Step::Proc,
+        _ => cause::Step::Inside,
+    };
+    cause::Settings::read().explain(step, part.doing(), error).why
+}
+
+/// Returns what a program behind a wall could still do.
+#[cfg(target_os = "linux")]
+pub(crate) fn leaves_open(level: wall::Level, landlock: Option<u32>, network: wall::Network) -> Vec<String> {
+    let mut open: Vec<String> = Vec::new();
+    if network == wall::Network::Open {
+        open.push("the network, also the machine's own ports".to_owned());
+    }
+    let abi = landlock.unwrap_or_default();
+    match level {
+        wall::Level::Namespaces if network == wall::Network::Open && abi < SCOPES => {
+            open.push("abstract unix sockets".to_owned());
+        }
+        wall::Level::Namespaces | wall::Level::None => {}
+        wall::Level::Landlock => {
+            let sockets = |what: &&str| !what.contains("unix sockets") && !what.contains("TCP");
+            open.extend(Landlock::Yes { abi }.leaves_open().into_iter().filter(sockets).map(str::to_owned));
+            open.push("seeing which processes run, and with which arguments".to_owned());
+            open.push("seeing that a file exists, its size and its dates".to_owned());
+        }
+    }
+    open
 }
 
 /// Why there is no report at all.

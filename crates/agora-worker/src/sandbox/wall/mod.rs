@@ -1,0 +1,147 @@
+//! The wall: from what is asked for to a process that cannot reach anything else.
+//!
+//! ```text
+//!  worker  trial ── what this machine can build
+//!          view ─── what is visible inside, by the tools of the home (tools)
+//!            │ Plan, on the guard's command line
+//!  guard   room ─── namespaces: a new root with that view, and nothing else
+//!          rules ── Landlock: the same view once more     filter ── seccomp     shed ── no privilege left
+//! ```
+
+mod filter;
+mod net;
+mod room;
+mod rules;
+mod shed;
+mod tools;
+mod trial;
+mod view;
+
+use std::path::PathBuf;
+
+use agora_core::wall::{Access, Level, Network};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use filter::filter;
+pub(crate) use room::{furnish, namespaces};
+pub(crate) use rules::restrict;
+pub(crate) use shed::{has_id, map_ids, shed};
+pub(crate) use trial::{Trial, try_namespaces};
+pub(crate) use view::{Ground, Inside, View, WallError};
+
+/// What a guard builds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) level: Level,
+    pub(crate) network: Network,
+    /// Who the program is to be, when the guard is root.
+    pub(crate) agent: Option<u32>,
+    /// The newest Landlock that the kernel speaks.
+    pub(crate) landlock: Option<u32>,
+    /// In the order in which they are made: what is below another comes later.
+    pub(crate) binds: Vec<Bind>,
+    /// Links of the new root, and what they hold.
+    pub(crate) links: Vec<(PathBuf, PathBuf)>,
+    /// What is covered, as paths inside.
+    pub(crate) hidden: Vec<PathBuf>,
+}
+
+/// A path of the machine, and where it is inside. Without namespaces, both are the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Bind {
+    pub(crate) from: PathBuf,
+    pub(crate) to: PathBuf,
+    pub(crate) access: Access,
+    /// Without it nothing runs; the others are left out where they are not to be had.
+    pub(crate) essential: bool,
+}
+
+/// The parts of a wall, for saying which was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Namespaces,
+    Ids,
+    Mounts,
+    Proc,
+    Devices,
+    Network,
+    Privileges,
+    Landlock,
+    Seccomp,
+    View,
+}
+
+impl Part {
+    const ALL: [Self; 10] = [
+        Self::Namespaces,
+        Self::Ids,
+        Self::Mounts,
+        Self::Proc,
+        Self::Devices,
+        Self::Network,
+        Self::Privileges,
+        Self::Landlock,
+        Self::Seccomp,
+        Self::View,
+    ];
+
+    /// Says what was being done.
+    pub(crate) fn doing(self) -> &'static str {
+        match self {
+            Self::Namespaces => "making namespaces",
+            Self::Ids => "mapping the user",
+            Self::Mounts => "mounting a private root",
+            Self::Proc => "mounting a fresh `/proc`",
+            Self::Devices => "mounting devices",
+            Self::Network => "starting the private network",
+            Self::Privileges => "giving up privileges",
+            Self::Landlock => "using Landlock",
+            Self::Seccomp => "installing a seccomp filter",
+            Self::View => "showing what the agent may see",
+        }
+    }
+
+    pub(crate) fn number(self) -> u8 {
+        Self::ALL
+            .iter()
+            .position(|part| *part == self)
+            .and_then(|at| u8::try_from(at).ok())
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+/// A part that was refused, and by which error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) part: Part,
+    pub(crate) error: Errno,
+}
+
+impl Part {
+    /// Makes a refusal of an error, for `map_err`.
+    fn refused<E: IntoErrno>(self) -> impl Fn(E) -> Refused {
+        move |error| Refused { part: self, error: error.into_errno() }
+    }
+}
+
+/// An error that came from the system.
+trait IntoErrno {
+    fn into_errno(self) -> Errno;
+}
+
+impl IntoErrno for Errno {
+    fn into_errno(self) -> Errno {
+        self
+    }
+}
+
+impl IntoErrno for std::io::Error {
+    fn into_errno(self) -> Errno {
+        Errno::from_io_error(&self).unwrap_or(Errno::IO)
+    }
+}

@@ -1,0 +1,80 @@
+//! Before step 6 lays anything: which wall everything that runs will stand behind, and how things look from there.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use agora_core::wall::{Level, Wish};
+use agora_core::wire::manifest::{Location, WorkspaceAt};
+
+use crate::desk::Desk;
+use crate::fault::{Fault, workspace};
+use crate::sandbox::wall::{Ground, View, WallError};
+
+/// Decides, and writes down what was decided.
+pub(crate) fn raise(wish: &Wish, workspace_at: Option<&WorkspaceAt>, desk: &mut Desk) -> Result<(), Fault> {
+    let own = desk.place.own();
+    let lent = workspace_at.map(|at| at.borrowed.as_slice()).unwrap_or_default();
+    let lent: Vec<PathBuf> = lent.iter().map(|Location::File(dir)| dir.clone()).collect();
+    let ground = Ground {
+        wish,
+        trial: &desk.trial,
+        home: desk.place.users_home.as_deref(),
+        path: desk.place.base().get("PATH".as_ref() as &std::ffi::OsStr).map(AsRef::as_ref),
+        own: &own,
+        lent: &lent,
+        closed: desk.place.closed(),
+    };
+    let View { plan, inside, built, home_links } = View::choose(&ground).map_err(Fault::Wall)?;
+    let agent = plan.as_ref().and_then(|plan| plan.agent);
+    if built.level == Level::Landlock {
+        if let Some(agent) = agent {
+            open_the_way(desk, agent)?;
+        }
+        link_tools(&own.home, &home_links).map_err(workspace("making the agent's home"))?;
+    }
+    if let Some(because) = &built.because {
+        desk.warn(format!("the wall is made of Landlock and seccomp, without namespaces: {because}"));
+    }
+    desk.place.settle(inside, agent);
+    desk.report.wall = built;
+    desk.keeper.build(plan);
+    Ok(())
+}
+
+/// Where the agent is another user and sees the true paths, it must be able to get to them. What is in agora's home stays closed to it.
+fn open_the_way(desk: &Desk, agent: u32) -> Result<(), Fault> {
+    let work = desk.place.work();
+    let closed = desk.place.closed();
+    for dir in work.ancestors().skip(1) {
+        let about = fs::metadata(dir).map_err(workspace("looking at the dispatch's directory"))?;
+        let mode = about.mode();
+        if about.uid() == agent || mode & 0o001 != 0 {
+            continue;
+        }
+        if !dir.starts_with(closed) {
+            return Err(Fault::Wall(WallError::Closed(dir.to_owned())));
+        }
+        fs::set_permissions(dir, Permissions::from_mode(mode & 0o7777 | 0o011))
+            .map_err(workspace("opening the dispatch's directory to the agent"))?;
+    }
+    let closed = Permissions::from_mode(0o700);
+    fs::set_permissions(desk.place.out(), closed).map_err(workspace("closing `out` to the agent"))
+}
+
+/// Lets the agent's own home lead to the tools of the user's.
+fn link_tools(home: &Path, links: &[(PathBuf, PathBuf)]) -> io::Result<()> {
+    for (below, real) in links {
+        let link = home.join(below);
+        if let Some(parent) = link.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        match symlink(real, link) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! One program that tries everything once, and prints what it reached.
+
+use std::fs;
+use std::io::Read;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+
+use agora_core::wall::Level;
+use agora_testkit::part::skipped;
+use agora_testkit::worker::Dispatch;
+use serde_json::json;
+
+use super::support::{Setting, give, is_root, settings};
+
+const PYTHON: &str = "/usr/bin/python3";
+
+/// Every attempt is a function that returns when it has reached what it must not, and raises otherwise.
+const ATTEMPTS: &str = r#"
+import ctypes, os, signal, socket, sys, glob, json
+libc = ctypes.CDLL(None, use_errno=True)
+spec = json.load(open(".agora/input.json"))
+root, worker = spec["root"], spec["worker"]
+
+def call(number, *arguments):
+    ctypes.set_errno(0)
+    if libc.syscall(number, *arguments) == -1:
+        raise OSError(ctypes.get_errno(), "syscall")
+
+def read(path):
+    with open(path, "rb") as file: return file.read(64)
+
+def write(path):
+    with open(path, "w") as file: file.write("hostile")
+
+def outside():
+    "The worker and its guard, by whatever way they can be seen."
+    return [worker] if os.path.exists(f"/proc/{worker}") else []
+
+def any_of(what, attempt):
+    reached = False
+    for one in what:
+        try: attempt(one); reached = True
+        except OSError: pass
+    if not reached: raise OSError(1, "none")
+
+def signal_worker():
+    if worker == os.getpid() or worker == 1: raise OSError(3, "another one")
+    os.kill(worker, 0); os.kill(worker, signal.SIGTERM)
+
+def connect(address):
+    one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM); one.connect(address)
+
+def datagram(address):
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); one.sendto(b"x", address)
+
+def setuid():
+    import subprocess
+    path = "/workspace/.." if False else "suid"
+    out = subprocess.run(["/bin/su", "-c", "id -u"], capture_output=True, stdin=subprocess.DEVNULL, timeout=20)
+    if out.stdout.strip() != b"0": raise OSError(1, "no")
+
+attempts = {
+    "ledger": lambda: read(f"{root}/ledger"),
+    "secrets": lambda: read(f"{root}/secrets/one"),
+    "other dispatch": lambda: read(f"{root}/other/work/file"),
+    "list the others": lambda: os.listdir(f"{root}/other"),
+    "in": lambda: os.listdir(f"{root}/dispatch/in"),
+    "out": lambda: os.listdir(f"{root}/dispatch/out"),
+    "outcome": lambda: write(f"{root}/dispatch/out/outcome.json"),
+    "outcome beside the workspace": lambda: write("../out/outcome.json"),
+    "bundles": lambda: os.listdir(f"{root}/store"),
+    "worker memory": lambda: any_of(outside(), lambda pid: open(f"/proc/{pid}/mem", "rb")),
+    "worker environment": lambda: any_of(outside(), lambda pid: read(f"/proc/{pid}/environ")),
+    "worker descriptors": lambda: any_of(outside(), lambda pid: os.listdir(f"/proc/{pid}/fd")),
+    "first process memory": lambda: open("/proc/1/mem", "rb"),
+    "parent memory": lambda: open(f"/proc/{os.getppid()}/mem", "rb"),
+    "signal the worker": signal_worker,
+    "trace the worker": lambda: any_of(outside(), lambda pid: call(101, 16, pid, 0, 0)),
+    "trace the parent": lambda: call(101, 16, os.getppid(), 0, 0),
+    "mount": lambda: call(165, b"x", b"/tmp", b"tmpfs", 0, 0),
+    "new mount": lambda: call(430, b"tmpfs", 0),
+    "unshare": lambda: call(272, 0x10000000),
+    "clone": lambda: call(56, 0x10000000 | 17, 0, 0, 0, 0),
+    "setns": lambda: call(308, 0, 0),
+    "chroot": lambda: call(161, b"/tmp"),
+    "bpf": lambda: call(321, 0, 0, 0),
+    "keys": lambda: call(250, 0, 0),
+    "io_uring": lambda: call(425, 1, 0),
+    "vsock": lambda: socket.socket(40, socket.SOCK_STREAM),
+    "write /": lambda: write("/hostile"),
+    "write /etc": lambda: write("/etc/hostile"),
+    "write /usr": lambda: write("/usr/hostile"),
+    "write the home": lambda: write(f"{root}/hostile"),
+    "unix socket": lambda: connect(f"{root}/socket"),
+    "unix datagram": lambda: datagram(f"{root}/datagram"),
+    "abstract socket": lambda: connect("\0" + spec["abstract"]),
+    "become root": lambda: os.setuid(0) or (_ for _ in ()).throw(OSError(1, "was")) if os.getuid() == 0 else os.setuid(0),
+    "setuid program": setuid,
+    "device": lambda: os.mknod("/tmp/device", 0o20666, 0x103),
+}
+for name, attempt in attempts.items():
+    try:
+        attempt(); print(f"REACHED {name}", flush=True)
+    except (OSError, PermissionError) as error:
+        print(f"refused {name}", flush=True)
+write("allowed"); write(os.environ["HOME"] + "/allowed"); write(os.environ["TMPDIR"] + "/allowed")
+print(json.dumps({"seq": 99, "kind": "dispatch.finished", "dispatchId": "d_1", "durationMs": 1}), flush=True)
+print(json.dumps({"seq": 99, "kind": "dispatch.finished", "dispatchId": "d_1", "durationMs": 1}), file=sys.stderr, flush=True)
+caps = [line for line in open("/proc/self/status") if line.startswith(("CapEff", "CapPrm", "CapBnd", "NoNewPrivs"))]
+print("".join(caps), f"uid {os.getuid()}", sep="", flush=True)
+# A daemon that wants to stay.
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.close(0); os.close(1); os.close(2)
+        import time
+        while True: time.sleep(1)
+    os._exit(0)
+"#;
+
+/// How many attempts those are.
+const COUNT: usize = 37;
+
+fn attack(setting: Setting) {
+    let dispatch = Dispatch::of(
+        env!("CARGO_BIN_EXE_agora-worker"),
+        json!({"runtime": "command", "command": [PYTHON, "hostile.py"]}),
+    )
+    .file("hostile.py", ATTEMPTS);
+    let root = dispatch.root().to_owned();
+    for (path, content) in [("ledger", "canary"), ("secrets/one", "canary"), ("other/work/file", "canary")] {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    let abstract_name = format!("agora-wall-{}", root.display());
+    let _abstract =
+        UnixListener::bind_addr(&SocketAddr::from_abstract_name(&abstract_name).unwrap()).unwrap();
+    let socket = UnixListener::bind(root.join("socket")).unwrap();
+    let datagram = std::os::unix::net::UnixDatagram::bind(root.join("datagram")).unwrap();
+    datagram.set_nonblocking(true).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let dispatch = setting.of(dispatch);
+    // The worker's id is only known once it runs: it hears what to do after that.
+    let mut child = dispatch.command().spawn().unwrap();
+    let worker = child.id();
+    let dispatch = dispatch.input(json!({"root": root, "worker": worker, "abstract": abstract_name}));
+    let line = dispatch.bootstrap().to_line();
+    if is_root() && !setting.root {
+        give(&root);
+    }
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), line.expose().as_bytes()).unwrap();
+    let ended = dispatch.wait(child);
+
+    let report = ended.finished();
+    let ran = ended.adapter_ran().unwrap();
+    assert_eq!(report.wall.level, setting.level, "{setting:?}: {:?}", report.warnings);
+    let reached: Vec<&str> = ran.stdout.lines().filter(|line| line.starts_with("REACHED")).collect();
+    assert_eq!(reached, Vec::<&str>::new(), "{setting:?}\n{}{}", ran.stdout, ran.stderr);
+    let refused = ran.stdout.lines().filter(|line| line.starts_with("refused")).count();
+    assert_eq!(refused, COUNT, "{setting:?}\n{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stdout.contains("CapEff:\t0000000000000000\n"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("NoNewPrivs:\t1\n"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("uid 0\n"), "{setting:?}: the agent is root\n{}", ran.stdout);
+    // What it forged stayed words: `finished` saw one terminal event, and it is the worker's.
+    assert!(ran.stdout.contains("dispatch.finished"));
+    assert_eq!(ended.dispatch.processes(), [], "{setting:?}: somebody stayed");
+    assert!(
+        datagram.recv(&mut [0; 8]).is_err() && socket.accept().is_err(),
+        "somebody came through a socket"
+    );
+    let mut outcome = String::new();
+    fs::File::open(ended.dispatch.dir().join("out/outcome.json"))
+        .unwrap()
+        .read_to_string(&mut outcome)
+        .unwrap();
+    assert!(!outcome.contains("hostile"));
+    for path in ["hostile", "other/hostile"] {
+        assert!(!root.join(path).exists());
+    }
+    assert_eq!(ended.file("allowed").as_deref(), Some("hostile"), "it may work");
+}
+
+#[test]
+fn a_hostile_program_reaches_nothing() {
+    if !std::path::Path::new(PYTHON).exists() {
+        return skipped("no python3 to be hostile in");
+    }
+    let settings: Vec<Setting> = settings().collect();
+    assert!(settings.iter().any(|setting| setting.level == Level::Landlock) || !is_root(), "{settings:?}");
+    settings.into_iter().for_each(attack);
+}

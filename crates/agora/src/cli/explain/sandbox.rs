@@ -1,0 +1,62 @@
+//! `agora explain --sandbox`: what an agent would see of this machine.
+
+use agora_core::Name;
+use agora_core::wall::{Access, Built, Isolation, Level, Network};
+use agora_worker::sandbox::preview::{Preview, Question, preview};
+
+use crate::cli::Context;
+use crate::failure::Failure;
+
+/// Tries the wall of a target, and tells what it would be.
+pub(super) fn explain(context: &Context, target: &Name) -> Result<(), Failure> {
+    let agora = context.config.dispatching()?;
+    let Some(wish) = agora.wall(target).cloned() else {
+        return Err(Failure::wrong("unknown-target", format!("there is no target `{target}`"))
+            .hint("`agora.toml` names the targets; `local` is always there"));
+    };
+    let around = context.config.surroundings(Vec::new());
+    let isolation = wish.isolation;
+    let question = Question { wish, agora_home: around.home, home: around.user_home };
+    let preview = preview(&around.executable, &question, around.path)
+        .map_err(|error| Failure::outside("no-preview", "the wall could not be tried").because(error))?;
+    match preview {
+        Preview::Built(built) => context.ui.result(|| &built, || text(&built, isolation)),
+        Preview::Refused(why) => {
+            Err(Failure::outside("wall-missing", "the agent would not start").because(why))
+                .map_err(|failure| failure.hint("`agora doctor` says what mends it"))
+        }
+    }
+}
+
+fn text(built: &Built, asked: Isolation) -> String {
+    let wall = match (built.level, asked) {
+        (Level::None, _) => "none: the agent may do whatever you may".to_owned(),
+        (Level::Namespaces, _) => match built.landlock {
+            Some(abi) => format!("namespaces, Landlock (ABI {abi}) and seccomp"),
+            None => "namespaces and seccomp".to_owned(),
+        },
+        (Level::Landlock, _) => {
+            format!("Landlock (ABI {}) and seccomp, without namespaces", built.landlock.unwrap_or_default())
+        }
+    };
+    let network = match built.network {
+        Network::Open => "open",
+        _ => "none",
+    };
+    let mut lines = vec![format!("wall:     {wall}"), format!("network:  {network}")];
+    lines.extend(built.because.iter().map(|because| format!("because:  {because}")));
+    lines.extend(built.uid.map(|uid| format!("user:     {uid}")));
+    for (title, access) in [("writable", Access::Write), ("readable", Access::Read)] {
+        let paths: Vec<&str> =
+            built.visible.iter().filter(|one| one.access == access).map(|one| one.path.as_str()).collect();
+        if !paths.is_empty() {
+            lines.push(format!("\n{title}:"));
+            lines.extend(paths.into_iter().map(|path| format!("  {path}")));
+        }
+    }
+    if !built.leaves_open.is_empty() {
+        lines.push("\nleaves open:".to_owned());
+        lines.extend(built.leaves_open.iter().map(|what| format!("  {what}")));
+    }
+    lines.join("\n") + "\n"
+}
