@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::ioctl_ficlone;
 
 use super::give_away;
-use super::lay::{Lower, remove};
+use super::lay::{Lower, Paths, remove};
 
 #[derive(Debug)]
 pub(super) struct Copied {
@@ -99,15 +98,15 @@ impl Copied {
         Ok(to)
     }
 
-    pub(super) fn changed_since(&self, frozen: &Path) -> io::Result<Vec<Vec<u8>>> {
-        let mut paths = Vec::new();
+    pub(super) fn changed_since(&self, frozen: &Path) -> io::Result<Paths> {
+        let mut paths = Paths::default();
         let doubtful = |data: &Metadata| ctime(data) >= self.since;
         differ(&[frozen], &self.work, Path::new(""), &doubtful, &mut paths)?;
         Ok(paths)
     }
 
-    pub(super) fn changed_until(&self, frozen: &Path) -> io::Result<Vec<Vec<u8>>> {
-        let mut paths = Vec::new();
+    pub(super) fn changed_until(&self, frozen: &Path) -> io::Result<Paths> {
+        let mut paths = Paths::default();
         let trees: Vec<&Path> = self.lower.trees.iter().map(PathBuf::as_path).collect();
         differ(&trees, frozen, Path::new(""), &|_| false, &mut paths)?;
         Ok(paths)
@@ -171,22 +170,16 @@ fn differ(
     after: &Path,
     at: &Path,
     doubtful: &dyn Fn(&Metadata) -> bool,
-    paths: &mut Vec<Vec<u8>>,
+    paths: &mut Paths,
 ) -> io::Result<()> {
     let mut was: BTreeMap<OsString, Metadata> = BTreeMap::new();
     for tree in before {
-        let Ok(entries) = fs::read_dir(tree.join(at)) else { continue };
-        for entry in entries {
-            let entry = entry?;
+        for entry in paths.list(&tree.join(at))? {
             let data = entry.metadata()?;
             was.entry(entry.file_name()).or_insert(data);
         }
     }
-    let is: Vec<fs::DirEntry> = match fs::read_dir(after.join(at)) {
-        Ok(entries) => entries.collect::<io::Result<_>>()?,
-        Err(_) => Vec::new(),
-    };
-    for entry in is {
+    for entry in paths.list(&after.join(at))? {
         let (path, data) = (at.join(entry.file_name()), entry.metadata()?);
         let old = was.remove(&entry.file_name());
         let same = old.as_ref().is_some_and(|old| {
@@ -195,7 +188,7 @@ fn differ(
                 && same_target(before, after, &path, &data)
         });
         if !same {
-            paths.push(path.clone().into_os_string().into_vec());
+            paths.push(&path);
         }
         if data.is_dir() || old.is_some_and(|old| old.is_dir()) {
             differ(before, after, &path, doubtful, paths)?;
@@ -203,7 +196,7 @@ fn differ(
     }
     for (name, old) in was {
         let path = at.join(name);
-        paths.push(path.clone().into_os_string().into_vec());
+        paths.push(&path);
         if old.is_dir() {
             differ(before, after, &path, doubtful, paths)?;
         }

@@ -34,6 +34,45 @@ impl Lower {
     }
 }
 
+/// The paths that were found, and whether those are all.
+#[derive(Debug)]
+pub(super) struct Paths {
+    pub(super) found: Vec<Vec<u8>>,
+    /// Nothing is missing: no directory was closed to us, or deeper than any program opens.
+    pub(super) whole: bool,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self { found: Vec::new(), whole: true }
+    }
+}
+
+impl Paths {
+    pub(super) fn push(&mut self, path: &Path) {
+        self.found.push(path.as_os_str().as_bytes().to_vec());
+    }
+
+    /// Lists a directory of the agent's, which may be as deep and as closed as it liked. One that is not there is empty.
+    pub(super) fn list(&mut self, dir: &Path) -> io::Result<Vec<fs::DirEntry>> {
+        match fs::read_dir(dir).and_then(Iterator::collect) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Ok(Vec::new())
+            }
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidFilename
+                ) =>
+            {
+                self.whole = false;
+                Ok(Vec::new())
+            }
+            listed => listed,
+        }
+    }
+}
+
 /// Removes whatever has a name. Nothing need have it.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     let done = match fs::symlink_metadata(path) {

@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::give_away;
-use super::lay::Lower;
+use super::lay::{Lower, Paths};
 
 /// How overlayfs marks a directory that hides what is below it: as root, and as anybody else.
 const OPAQUE: [&str; 2] = ["trusted.overlay.opaque", "user.overlay.opaque"];
@@ -108,8 +108,8 @@ impl Layered {
         Ok(all.map(|path| option(path)).collect::<io::Result<Vec<_>>>()?.join(":"))
     }
 
-    pub(super) fn changed_since(&self, level: usize) -> io::Result<Vec<Vec<u8>>> {
-        let mut paths = Vec::new();
+    pub(super) fn changed_since(&self, level: usize) -> io::Result<Paths> {
+        let mut paths = Paths::default();
         for (number, upper) in self.upper.iter().enumerate().skip(level + 1) {
             let Some(below) = self.views.get(number - 1) else { continue };
             scan(upper, below, Path::new(""), false, &mut paths)?;
@@ -117,8 +117,8 @@ impl Layered {
         Ok(paths)
     }
 
-    pub(super) fn changed_until(&self, level: usize) -> io::Result<Vec<Vec<u8>>> {
-        let mut paths = Vec::new();
+    pub(super) fn changed_until(&self, level: usize) -> io::Result<Paths> {
+        let mut paths = Paths::default();
         for (number, upper) in self.upper.iter().enumerate().take(level + 1) {
             match number.checked_sub(1).and_then(|below| self.views.get(below)) {
                 Some(below) => scan(upper, below, Path::new(""), false, &mut paths)?,
@@ -134,15 +134,14 @@ impl Layered {
 }
 
 /// Names every path that a layer changes, with all that it hides of what is below.
-fn scan(upper: &Path, below: &Path, at: &Path, hides: bool, paths: &mut Vec<Vec<u8>>) -> io::Result<()> {
+fn scan(upper: &Path, below: &Path, at: &Path, hides: bool, paths: &mut Paths) -> io::Result<()> {
     if hides {
         hidden(upper, below, at, paths)?;
     }
-    for entry in fs::read_dir(upper.join(at))? {
-        let entry = entry?;
+    for entry in paths.list(&upper.join(at))? {
         let path = at.join(entry.file_name());
         let data = entry.metadata()?;
-        paths.push(path.clone().into_os_string().into_vec());
+        paths.push(&path);
         if data.file_type().is_char_device() && data.rdev() == 0 {
             everything(below, &path, paths)?;
         } else if data.is_dir() {
@@ -156,12 +155,11 @@ fn scan(upper: &Path, below: &Path, at: &Path, hides: bool, paths: &mut Vec<Vec<
     Ok(())
 }
 
-fn hidden(upper: &Path, below: &Path, at: &Path, paths: &mut Vec<Vec<u8>>) -> io::Result<()> {
-    let Ok(entries) = fs::read_dir(below.join(at)) else { return Ok(()) };
-    for entry in entries {
-        let path = at.join(entry?.file_name());
+fn hidden(upper: &Path, below: &Path, at: &Path, paths: &mut Paths) -> io::Result<()> {
+    for entry in paths.list(&below.join(at))? {
+        let path = at.join(entry.file_name());
         if fs::symlink_metadata(upper.join(&path)).is_err() {
-            paths.push(path.clone().into_os_string().into_vec());
+            paths.push(&path);
             everything(below, &path, paths)?;
         }
     }
@@ -169,14 +167,13 @@ fn hidden(upper: &Path, below: &Path, at: &Path, paths: &mut Vec<Vec<u8>>) -> io
 }
 
 /// Names everything that lies in a directory.
-fn everything(tree: &Path, at: &Path, paths: &mut Vec<Vec<u8>>) -> io::Result<()> {
+fn everything(tree: &Path, at: &Path, paths: &mut Paths) -> io::Result<()> {
     if !is_dir(&tree.join(at)) {
         return Ok(());
     }
-    for entry in fs::read_dir(tree.join(at))? {
-        let entry = entry?;
+    for entry in paths.list(&tree.join(at))? {
         let path = at.join(entry.file_name());
-        paths.push(path.clone().into_os_string().into_vec());
+        paths.push(&path);
         if entry.file_type()?.is_dir() {
             everything(tree, &path, paths)?;
         }

@@ -63,6 +63,14 @@ pub(crate) struct Frozen {
     level: usize,
 }
 
+/// The paths at which two states can differ.
+#[derive(Debug)]
+pub(crate) struct Changed {
+    pub(crate) among: Among,
+    /// Those are all: no directory was closed to us, or deeper than any program opens.
+    pub(crate) whole: bool,
+}
+
 /// A room that is furnished, and how that was done.
 #[derive(Debug)]
 pub(crate) struct Furnished {
@@ -116,21 +124,21 @@ impl Room {
     }
 
     /// Returns every path that can differ between a frozen state and the workspace now.
-    pub(crate) fn changed_since(&self, frozen: &Frozen) -> io::Result<Among> {
+    pub(crate) fn changed_since(&self, frozen: &Frozen) -> io::Result<Changed> {
         let paths = match &self.how {
             How::Layered(layered) => layered.changed_since(frozen.level)?,
             How::Copied(copied) => copied.changed_since(&frozen.tree)?,
         };
-        Ok(Among::new(paths))
+        Ok(Changed { whole: paths.whole, among: Among::new(paths.found) })
     }
 
     /// Returns every path that can differ between the ground and a frozen state.
-    pub(crate) fn changed_until(&self, frozen: &Frozen) -> io::Result<Among> {
+    pub(crate) fn changed_until(&self, frozen: &Frozen) -> io::Result<Changed> {
         let paths = match &self.how {
             How::Layered(layered) => layered.changed_until(frozen.level)?,
             How::Copied(copied) => copied.changed_until(&frozen.tree)?,
         };
-        Ok(Among::new(paths))
+        Ok(Changed { whole: paths.whole, among: Among::new(paths.found) })
     }
 }
 
@@ -145,3 +153,6 @@ fn give_away(path: &Path) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

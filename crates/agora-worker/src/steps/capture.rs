@@ -19,9 +19,9 @@ use crate::child::{GRACE, How, Input, Limits, SoftSignal, Spec};
 use crate::desk::Desk;
 use crate::hashing::Hashing;
 use crate::outputs;
-use crate::patch::{Among, Baseline, PatchSummary};
+use crate::patch::{Baseline, PatchSummary};
 use crate::progress::Step;
-use crate::room::{self, Frozen, commits};
+use crate::room::{self, Changed, Frozen, commits};
 use crate::seal::Content;
 use crate::snapshot;
 
@@ -85,7 +85,8 @@ fn patch(before: &Before, name: &str, desk: &mut Desk) -> Option<PatchReport> {
         match (before, &desk.room) {
             (Before::Noted(baseline), _) => make(baseline, file),
             (Before::Frozen(frozen), Some(room)) => {
-                let baseline = Baseline::of_tree(&frozen.tree, room.changed_since(frozen)?, desk.spool()?);
+                let baseline =
+                    Baseline::of_tree(&frozen.tree, room.changed_since(frozen)?.among, desk.spool()?);
                 make(&baseline.map_err(|error| io::Error::other(Box::new(error)))?, file)
             }
             (Before::Frozen(_), None) => Err(io::Error::other("the room is gone")),
@@ -261,8 +262,11 @@ fn workspace(invoked: &Invoked, desk: &mut Desk) {
 /// Keeps what changed since the thread began, and what was done to the ground before that, sealed.
 fn layers(invoked: &Invoked, began: &Frozen, desk: &mut Desk) {
     let (seal, work) = (&invoked.task.seal, desk.place.work());
-    let sealed = |name: &str, content: Content, tree: &Path, paths: io::Result<Among>| {
-        let paths = paths?;
+    let sealed = |name: &str, content: Content, tree: &Path, changed: io::Result<Changed>| {
+        let Changed { among: paths, whole } = changed?;
+        if !whole {
+            return Err(io::Error::other("a directory of it is closed, or too deep"));
+        }
         let ((), artifact) = write(desk, name, |file| {
             let sealing = room::pack(tree, &paths, snapshot::WORKSPACE, seal.seal(content, file)?);
             sealing.map_err(|error| io::Error::other(Box::new(error)))?.finish().map(drop)

@@ -83,7 +83,9 @@ fn a_file_that_is_too_large_is_left_out_on_either_side() {
 
 #[test]
 fn a_path_deeper_than_any_program_opens_ends_the_walk_there() {
-    let work = Work::new(&tree([("a", file("1"))]));
+    let mut work = Work::new(&tree([("a", file("1"))]));
+    // A test cannot read it either, to compare.
+    work.frozen = None;
     let name = "d".repeat(200);
     let mut here = File::open(work.root()).unwrap();
     for _ in 0..40 {

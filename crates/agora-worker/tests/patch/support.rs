@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use agora_core::secret::{SecretValue, ShortSecrets};
-use agora_worker::patch::{Baseline, Known, PatchSummary};
+use agora_worker::patch::{Among, Baseline, Known, PatchSummary};
 use agora_worker::redact::Redactor;
 use tempfile::TempDir;
 
@@ -123,6 +123,8 @@ pub(crate) struct Work {
     pub(crate) dir: TempDir,
     pub(crate) before: Tree,
     pub(crate) baseline: Baseline,
+    /// A copy of it, as a worker has one that knows what changed.
+    pub(crate) frozen: Option<PathBuf>,
 }
 
 pub(crate) struct Patch {
@@ -141,7 +143,10 @@ impl Work {
         let root = dir.path().join("work");
         prepare(&root);
         let baseline = Baseline::take(&root, spool(), &Known::default()).unwrap();
-        Self { before: read(&root), dir, baseline }
+        let frozen = dir.path().join("frozen");
+        // What cannot be copied is not looked at the other way.
+        let copied = Command::new("cp").arg("-a").args([&root, &frozen]).output().unwrap().status.success();
+        Self { before: read(&root), frozen: copied.then_some(frozen), dir, baseline }
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -149,7 +154,16 @@ impl Work {
     }
 
     pub(crate) fn patch(&self, secrets: &[&str]) -> Patch {
-        patch(&self.baseline, &self.root(), secrets)
+        let noted = patch(&self.baseline, &self.root(), secrets);
+        if let Some(frozen) = &self.frozen {
+            // Whoever looks only at what differs, and has the originals as a tree, writes the same.
+            let (before, now) = (read(frozen), read(&self.root()));
+            let differ = before.keys().chain(now.keys()).filter(|path| before.get(*path) != now.get(*path));
+            let known = Baseline::of_tree(frozen, Among::new(differ.cloned()), spool()).unwrap();
+            let told = patch(&known, &self.root(), secrets);
+            assert_eq!(String::from_utf8_lossy(&told.text), String::from_utf8_lossy(&noted.text));
+        }
+        noted
     }
 
     /// Writes the patch and lets git apply it to what there was: it must give what there is now.

@@ -1,6 +1,6 @@
 //! An agent that means harm: nothing of its repository runs, and what is wrong with it costs its commits and not the work.
 
-use crate::support::{Mode, Untouched, User, git_ref};
+use crate::support::{MODES, Mode, Untouched, User, git_ref};
 
 const OWNED: &str = "sh -c 'touch OWNED'";
 
@@ -57,5 +57,27 @@ fn a_repository_that_is_none_any_more_costs_the_commits_and_not_the_work() {
         assert_eq!(count, "1\n", "{script}: {result:#}");
         assert_eq!(Untouched::look(&user, &dir), before, "{script}");
         user.git(&dir, &["fsck", "--strict"]);
+    }
+}
+
+#[test]
+fn a_tree_that_is_closed_or_too_deep_costs_the_snapshot_and_not_the_work() {
+    for mode in MODES {
+        let user = User::ordinary(mode);
+        let dir = user.repository("main");
+        let result = user.dispatch(
+            &dir,
+            "echo work > work.txt; mkdir closed; echo x > closed/x; chmod 000 closed; mkfifo pipe; \
+             d=$(printf 'd%.0s' $(seq 200)); i=0; while [ $i -lt 40 ]; do mkdir $d && cd $d; i=$((i+1)); done",
+        );
+        assert_eq!(
+            user.git(&dir, &["show", &format!("{}:work.txt", git_ref(&result))]),
+            "work\n",
+            "{mode:?}"
+        );
+        assert_eq!(result["workspaceSaved"], false, "{mode:?}");
+        assert!(result["warnings"].to_string().contains("closed, or too deep"), "{result:#}");
+        let place = user.home().join("dispatches").join(result["dispatchId"].as_str().unwrap());
+        assert!(!place.join("work").exists() && !place.join("layers").exists(), "nothing is left behind");
     }
 }
