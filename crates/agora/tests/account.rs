@@ -64,7 +64,8 @@ impl Account {
         for part in ["bin/cargo", "bin/rustc", "lib"] {
             link(&sysroot.join(part), &home.join(".rustup/toolchains/tool").join(part));
         }
-        fs::write(home.join(".rustup/settings.toml"), "version = \"12\"\ndefault_toolchain = \"tool\"\n").unwrap();
+        fs::write(home.join(".rustup/settings.toml"), "version = \"12\"\ndefault_toolchain = \"tool\"\n")
+            .unwrap();
         let rustup = which("rustup")?;
         link(&rustup, &home.join(".cargo/bin/rustup"));
         symlink("rustup", home.join(".cargo/bin/cargo")).unwrap();
@@ -80,7 +81,16 @@ impl Account {
         give(&root);
         let account = Self { cli, home };
         let url = format!("ANTHROPIC_BASE_URL={}", model.url());
-        let env = ["env", "register", "--name", "default", "--value", &url, "--secret", "ANTHROPIC_API_KEY=env:KEY"];
+        let env = [
+            "env",
+            "register",
+            "--name",
+            "default",
+            "--value",
+            &url,
+            "--secret",
+            "ANTHROPIC_API_KEY=env:KEY",
+        ];
         assert_eq!(account.run(&env).code, Some(0));
         Some(account)
     }
@@ -95,7 +105,10 @@ impl Account {
         let mut command = if rustix::process::geteuid().is_root() {
             let mut command = Command::new("setpriv");
             let (user, group) = (format!("--reuid={USER}"), format!("--regid={USER}"));
-            command.args([&user, &group, "--clear-groups"]).arg(prepared.get_program()).args(prepared.get_args());
+            command
+                .args([&user, &group, "--clear-groups"])
+                .arg(prepared.get_program())
+                .args(prepared.get_args());
             command
         } else {
             let mut command = Command::new(prepared.get_program());
@@ -145,7 +158,9 @@ fn its_tools_work_inside_and_its_keys_are_out_of_reach() {
             _ => Turn::text("All done."),
         }
     });
-    let Some(account) = Account::new(&claude, &model) else { return skipped("node, rustup or python3 is missing") };
+    let Some(account) = Account::new(&claude, &model) else {
+        return skipped("node, rustup or python3 is missing");
+    };
     let root = account.cli.work().parent().unwrap().to_owned();
     hunted.set(build(&root)).unwrap();
     let files = [
@@ -159,8 +174,28 @@ fn its_tools_work_inside_and_its_keys_are_out_of_reach() {
     // Another dispatch with something in its workspace, and a ledger and a secret store that hold more.
     for arguments in [
         &["capability", "register", "--name", "style", "--dir", "style"][..],
-        &["subagent", "register", "--name", "other", "--runtime", "command", "--", "sh", "-c", "echo canary-7f3a > secret"],
-        &["subagent", "register", "--name", "fixer", "--capability", "style", "--prompt-template", "{{task}}"],
+        &[
+            "subagent",
+            "register",
+            "--name",
+            "other",
+            "--runtime",
+            "command",
+            "--",
+            "sh",
+            "-c",
+            "echo canary-7f3a > secret",
+        ],
+        &[
+            "subagent",
+            "register",
+            "--name",
+            "fixer",
+            "--capability",
+            "style",
+            "--prompt-template",
+            "{{task}}",
+        ],
         &["dispatch", "run", "--subagent", "other"],
     ] {
         let ran = account.run(arguments);
@@ -177,6 +212,9 @@ fn its_tools_work_inside_and_its_keys_are_out_of_reach() {
     }
     let last = requests.last().unwrap();
     let found = format!("{last:?}");
-    let keys = KEYS.iter().chain(&["environ", "secret", "ledger"]).filter(|key| found.contains(&format!("{key}\\n")));
+    let keys = KEYS
+        .iter()
+        .chain(&["environ", "secret", "ledger"])
+        .filter(|key| found.contains(&format!("{key}\\n")));
     assert_eq!(keys.collect::<Vec<_>>(), Vec::<&&str>::new(), "{found}");
 }

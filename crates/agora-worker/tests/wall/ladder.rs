@@ -35,7 +35,8 @@ fn auto_takes_the_strongest_and_says_when_it_is_not_the_first() {
 #[test]
 fn strict_refuses_before_the_agent_starts() {
     for setting in settings() {
-        let strict = |dispatch: Dispatch| dispatch.with(|manifest| manifest.wall.isolation = Isolation::Strict);
+        let strict =
+            |dispatch: Dispatch| dispatch.with(|manifest| manifest.wall.isolation = Isolation::Strict);
         let ended = setting.of(strict(script("touch ran"))).run();
         if setting.level == Level::Namespaces {
             ended.finished();
@@ -59,7 +60,8 @@ fn none_is_recorded() {
 
 #[test]
 fn a_network_of_its_own_has_nothing_but_itself() {
-    let script_text = "ls /sys/class/net 2>/dev/null; cat /proc/net/dev | tail -n +3 | cut -d: -f1 | tr -d ' ';
+    let script_text =
+        "ls /sys/class/net 2>/dev/null; cat /proc/net/dev | tail -n +3 | cut -d: -f1 | tr -d ' ';
         python3 -c 'import socket; s = socket.socket(); s.bind((\"127.0.0.1\", 0)); s.listen();
 c = socket.create_connection(s.getsockname()); print(\"spoke to itself\")'";
     let closed = |text: &str| script(text).with(|manifest| manifest.wall.network = Network::None);
@@ -120,9 +122,15 @@ fn a_grant_shows_more_and_never_keys() {
             }
         });
         let text = said(setting, granted);
-        assert!(text.contains("granted .m2/settings") && text.contains("granted all/.keep"), "{setting:?}: {text}");
+        assert!(
+            text.contains("granted .m2/settings") && text.contains("granted all/.keep"),
+            "{setting:?}: {text}"
+        );
         assert!(text.contains("granted .cargo/config.toml"), "{setting:?}: {text}");
-        assert!(text.contains("nothing\n closed/file") && text.ends_with("read-only\n"), "{setting:?}: {text}");
+        assert!(
+            text.contains("nothing\n closed/file") && text.ends_with("read-only\n"),
+            "{setting:?}: {text}"
+        );
         assert!(!text.contains("canary"), "{setting:?}: {text}");
     }
 }
