@@ -1,11 +1,15 @@
 //! Answers: what somebody entitled replied, and who that was.
 
+mod given;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::question::{ItemId, Question};
+
+pub use given::Given;
 
 /// The reply to one item: a text, or several where several may be chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,8 +61,14 @@ pub enum AnswerError {
     Missing(ItemId),
     #[error("no item of the question is named `{0}`")]
     Unasked(ItemId),
-    #[error("the reply to `{0}` is not among its options")]
+    #[error("the reply to `{0}` is not among its options, or blank")]
     NotAccepted(ItemId),
+    #[error("the reply to `{0}` is neither a text nor a list of texts")]
+    NotText(ItemId),
+    #[error("the question has several items: {}", .0.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", "))]
+    Several(Vec<ItemId>),
+    #[error("a key of the answers is no item's id")]
+    Unnamed,
 }
 
 /// Checks replies against the question, before they count.

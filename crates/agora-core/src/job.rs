@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::bundle::VariableName;
 use crate::event::Resolved;
+use crate::ground::Ground;
 use crate::id::{DispatchId, ThreadId};
 use crate::name::{Name, Namespace};
 use crate::provider::compute::ImageId;
@@ -65,6 +66,9 @@ pub struct Job {
     /// Whether anybody watches it. A thread that nobody watches continues itself once when a provider's limit is over.
     #[serde(default)]
     pub attendance: Attendance,
+    /// What the thread works on. `None`: an empty directory.
+    #[serde(default)]
+    pub ground: Option<Box<Ground>>,
 }
 
 /// Who is there while a dispatch runs.
@@ -143,6 +147,7 @@ impl Job {
             overtime_seconds,
             salt,
             attendance: Attendance::Watched,
+            ground: None,
         }
     }
 

@@ -27,6 +27,8 @@ pub mod catalogue;
 pub mod credential;
 pub mod entry;
 pub mod event;
+pub mod git;
+pub mod ground;
 pub mod hash;
 pub mod id;
 pub mod job;

@@ -51,12 +51,19 @@ pub static CLAUDE: Vendor = Vendor {
     ],
 };
 
+/// What a ChatGPT login of codex is, part by part.
+pub const CHATGPT_ACCESS: &str = "CODEX_CHATGPT_ACCESS_TOKEN";
+pub const CHATGPT_ID: &str = "CODEX_CHATGPT_ID_TOKEN";
+pub const CHATGPT_ACCOUNT: &str = "CODEX_CHATGPT_ACCOUNT_ID";
+
 pub static CODEX: Vendor = Vendor {
     name: "codex",
     runtime: "codex",
     logins: &[
         Login::of("api-key", &["CODEX_API_KEY"]).beside(&["OPENAI_BASE_URL"]),
         Login::of("api-key", &["OPENAI_API_KEY"]).beside(&["OPENAI_BASE_URL"]),
+        // Names of ours, for what `codex login` gave: the parts that log in once, and never the one that renews.
+        Login::with_more("chatgpt", &[CHATGPT_ACCESS, CHATGPT_ID]).beside(&[CHATGPT_ACCOUNT]),
     ],
 };
 

@@ -109,6 +109,11 @@ impl Item {
         self.raw.default.as_ref()
     }
 
+    /// Tells whether a reply need not be one of the options.
+    pub fn allows_other(&self) -> bool {
+        self.raw.allow_other
+    }
+
     /// Tells whether only a person may answer.
     pub fn is_for_humans(&self) -> bool {
         self.raw.human

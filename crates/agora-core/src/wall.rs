@@ -16,6 +16,17 @@ use crate::text::serde_as_text;
 /// of containers.
 pub const AGENT_ID: u32 = 61_000;
 
+/// Tells whether there is such a user where a map of user ids holds (`/proc/self/uid_map`): root of a user namespace knows few.
+pub fn has_agent(uid_map: &str) -> bool {
+    uid_map.lines().any(|line| {
+        let mut numbers = line.split_ascii_whitespace().map(|number| number.parse::<u64>().unwrap_or(0));
+        let (first, _, count) = (numbers.next(), numbers.next(), numbers.next());
+        first
+            .zip(count)
+            .is_some_and(|(first, count)| (first..first.saturating_add(count)).contains(&AGENT_ID.into()))
+    })
+}
+
 /// How many processes and threads the agent may have at once where nobody says: ten times what a large build has, and far below
 /// what a machine bears.
 pub const PROCESSES: u32 = 4096;
@@ -309,5 +320,12 @@ mod tests {
         let wish = Wish { grants: vec!["~/.m2:ro".parse().unwrap()], ..wish };
         let text = serde_json::to_string(&wish).unwrap();
         assert!(text.contains(r#""grants":["~/.m2:ro"]"#), "{text}");
+    }
+
+    #[test]
+    fn root_of_a_namespace_knows_only_whom_it_maps() {
+        assert!(has_agent("         0          0 4294967295\n"));
+        assert!(has_agent("0 1000 1\n1 100000 65536\n"));
+        assert!(!has_agent("0 1000 1\n") && !has_agent(""));
     }
 }

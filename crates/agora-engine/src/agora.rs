@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::plan::{Plan, Planner};
 use crate::prepare;
 use crate::secret::{Outside, SecretSource};
-use crate::settings::Settings;
+use crate::settings::{Ignored, Settings};
 use crate::tree::{self, ReadTree};
 
 /// Everything that agora knows and can do, in one directory and one namespace.
@@ -204,6 +204,11 @@ impl Agora {
             .is_some_and(|settings| settings.targets.values().any(|target| open(&target.wall)))
     }
 
+    /// Returns what a project's `agora.toml` says and does not count, because nobody trusts it.
+    pub fn ignored_settings(&self) -> Option<&Ignored> {
+        self.settings.as_ref()?.ignored.as_ref()
+    }
+
     pub(crate) fn settings(&self) -> Option<&Settings> {
         self.settings.as_deref()
     }
@@ -217,6 +222,10 @@ impl Agora {
         let (blobs, secrets) = (self.catalogue.blobs().clone(), Arc::clone(&self.secrets));
         let world = settings.world(&self.home, blobs, secrets, Arc::clone(&self.clock))?;
         Ok(self.engine.get_or_init(|| Engine::new(world)).clone())
+    }
+
+    pub(crate) fn home(&self) -> &Home {
+        &self.home
     }
 
     pub(crate) fn catalogue(&self) -> &Catalogue {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use agora_core::bundle::VariableName;
 use agora_core::catalogue::near;
 use agora_core::job::Job;
+use agora_core::provider::ground::CameHome;
 use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{DispatchRow, Filter};
 use agora_core::provider::shelf::Shelf;
@@ -59,6 +60,12 @@ impl Agora {
         Ok(thread)
     }
 
+    /// Checks a dispatch as if it were accepted, and changes nothing: the names that it uses, its input, its limits, its login.
+    pub async fn check(&self, dispatch: &Dispatch) -> Result<(), Error> {
+        let engine = self.engine()?;
+        self.resolve(dispatch, engine.world()).await.map(drop)
+    }
+
     /// Records a dispatch. With the lease of its thread, if it was taken and the thread is a new one.
     async fn record(
         &self,
@@ -66,7 +73,14 @@ impl Agora {
         room: Room,
     ) -> Result<(Thread, Option<Box<dyn Lease>>), Error> {
         let engine = self.engine()?;
-        let Checked { job, key, secrets, login } = self.resolve(&dispatch, engine.world()).await?;
+        let checked = self.resolve(&dispatch, engine.world()).await?;
+        let Checked { mut job, key, secrets, login, is_built_in } = checked;
+        if is_built_in {
+            self.keep_builtin(job.resolved.subagent.content_hash).await?;
+        }
+        let taken =
+            engine.world().grounds.take(&dispatch.ground, &job.thread_id).await.map_err(Error::Ground)?;
+        job.ground = taken.map(Box::new);
         let lease = match room {
             Room::Later if secrets.is_empty() => None,
             Room::Later | Room::Now => take(&engine, &job.thread_id).await?,
@@ -81,9 +95,12 @@ impl Agora {
         if !is_new {
             // What was staged belongs to a dispatch that is none.
             engine.world().vault.forget(&staged).await.map_err(Error::Secret)?;
+            let forgotten = engine.world().grounds.forget(&staged.thread_id).await;
+            forgotten.map_err(|error| Error::Carry(CarryError::Shelf(error)))?;
         }
         let Accepted { dispatch_id, thread_id, .. } = accepted.map_err(Error::Accept)?;
-        let thread = Thread::new(self.clone(), engine, thread_id, dispatch_id).with_login(login);
+        let thread =
+            Thread::new(self.clone(), engine, thread_id, dispatch_id).with_login(login).novel(is_new);
         Ok((thread, lease.filter(|_| is_new)))
     }
 
@@ -217,8 +234,15 @@ impl Agora {
         let report = view.report.as_ref().and_then(|text| engine.read_report(id, text));
         let shelf = &engine.world().shelf;
         let (stdout, stderr) = (said(&**shelf, id).await?, complained(&**shelf, id).await?);
+        let home = match &view.job.ground {
+            Some(_) => {
+                let home = engine.world().grounds.came_home(&view.job.thread_id, id).await;
+                home.map_err(|error| Error::Carry(CarryError::Shelf(error)))?.unwrap_or_default()
+            }
+            None => CameHome::default(),
+        };
         let place = if view.claim.is_none() && view.state.is_live() { self.place(id).await? } else { None };
-        Ok(Read { view, thread, report, stdout, stderr, place }.into())
+        Ok(Read { view, thread, report, home, stdout, stderr, place }.into())
     }
 
     /// Does what every command does first: takes in what has ended, turns timers that are due, and names what nobody carries.

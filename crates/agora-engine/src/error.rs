@@ -3,7 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use agora_core::Name;
 use agora_core::blobs::ReadError;
 use agora_core::bundle::{BundleKind, EnvError, SubagentError, TreeError};
 use agora_core::canonical::CanonicalError;
@@ -12,6 +11,7 @@ use agora_core::credential::Hit;
 use agora_core::login::Vendor;
 use agora_core::provider::blob::StoreError;
 use agora_core::provider::compute::ComputeError;
+use agora_core::provider::ground::GroundError;
 use agora_core::provider::ledger::LedgerError;
 use agora_core::provider::registry::RegistryError;
 use agora_core::provider::secret::SecretError;
@@ -19,12 +19,16 @@ use agora_core::provider::{Outage, Unavailable};
 use agora_core::secret::SecretValueError;
 use agora_core::state::Illegal;
 use agora_core::template::RenderError;
+use agora_core::{Name, ThreadId};
+
+use agora_providers::ground::ApplyError;
 
 use crate::carry::CarryError;
 use crate::carry::accept::AcceptError;
 use crate::definition::DefinitionError;
 #[cfg(feature = "docker")]
 use crate::image::BuildError;
+use crate::inbox::Refusal;
 use crate::secret::SecretSourceError;
 use crate::settings::SettingsError;
 use crate::tree::TreeFault;
@@ -127,7 +131,15 @@ pub enum Error {
     #[error("`{text}` begins the ids of several threads")]
     AmbiguousId { text: String, matches: Vec<String> },
     #[error(transparent)]
+    Ground(GroundError),
+    #[error(transparent)]
+    Apply(ApplyError),
+    #[error(transparent)]
     Accept(AcceptError),
+    #[error(transparent)]
+    Answer(Refusal),
+    #[error("the thread `{0}` has asked nothing")]
+    NothingAsked(ThreadId),
     #[error(transparent)]
     Carry(CarryError),
     #[error("the machine does not say which start of it this is")]
@@ -141,6 +153,15 @@ pub enum Error {
     #[cfg(feature = "docker")]
     #[error(transparent)]
     Image(BuildError),
+    #[error("agora cannot {doing} codex's login in `{}`", path.display())]
+    CodexHome {
+        doing: String,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("there is no `agora.toml` in `{}` nor above it", from.display())]
+    NoProject { from: PathBuf },
     #[error("there is no place to keep anything: neither AGORA_HOME nor HOME is set")]
     NoHome,
     #[error("`{file}` cannot be used")]
@@ -206,22 +227,44 @@ impl Error {
             Self::UnknownTarget { .. } => (Request, "unknown-target"),
             Self::UnknownId { .. } => (Request, "unknown-id"),
             Self::AmbiguousId { .. } => (Request, "ambiguous-id"),
+            Self::Ground(GroundError::Refused { .. }) => (Request, "workspace-refused"),
+            Self::Ground(GroundError::Git { .. }) => (Outside, "git-failed"),
+            Self::Ground(GroundError::Unavailable(error)) => unavailable(error),
+            Self::Apply(error) => apply(error),
             Self::Accept(AcceptError::KeyReused(_)) => (Request, "idempotency-key-reused"),
             Self::Accept(AcceptError::DispatchTaken(_)) => (Request, "dispatch-exists"),
             Self::Accept(AcceptError::NotNow { why: Illegal::QuestionOpen, .. }) => {
                 (Request, "question-open")
             }
             Self::Accept(AcceptError::NotNow { .. }) => (Request, "thread-busy"),
+            Self::Answer(refusal) => (Request, answer(refusal)),
+            Self::NothingAsked(_) => (Request, "nothing-asked"),
             Self::Accept(AcceptError::Carry(error)) | Self::Carry(error) => carry(error),
             Self::Machine(_) => (Outside, "machine-unknown"),
             Self::NoWorker => (Outside, "no-worker"),
             Self::NoLogin { .. } => (Outside, "no-credential"),
             Self::NotALogin { .. } => (Request, "not-a-credential"),
             Self::NoHome => (Outside, "no-home"),
+            Self::CodexHome { .. } => (Outside, "codex-login"),
+            Self::NoProject { .. } => (Request, "no-project"),
             Self::Settings { .. } => (Request, "config-invalid"),
             #[cfg(feature = "docker")]
             Self::Image(error) => image(error),
         }
+    }
+}
+
+fn answer(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::Unknown(_) => "unknown-question",
+        Refusal::NotOpen(_) => "question-not-open",
+        Refusal::AnsweredBefore { .. } => "answered-before",
+        Refusal::Closed { how: Illegal::DeclinedAlready, .. } => "question-declined",
+        Refusal::Closed { how: Illegal::ExpiredAlready, .. } => "question-expired",
+        Refusal::Closed { how: Illegal::CancelledAlready, .. } => "question-cancelled",
+        Refusal::Closed { .. } => "question-closed",
+        Refusal::Unfit { .. } => "answer-unfit",
+        Refusal::Canonical(_) => "not-canonical",
     }
 }
 
@@ -256,6 +299,21 @@ fn image(error: &BuildError) -> (ErrorKind, &'static str) {
         BuildError::Program { .. } => (ErrorKind::Outside, "program-unfit"),
         BuildError::Files(_) => (ErrorKind::Outside, "storage-failed"),
         BuildError::Daemon(_) => (ErrorKind::Outside, "compute-unreachable"),
+    }
+}
+
+fn apply(error: &ApplyError) -> (ErrorKind, &'static str) {
+    use ErrorKind::{Outside, Request};
+    match error {
+        ApplyError::Nothing => (Request, "nothing-to-apply"),
+        ApplyError::NoPlace => (Request, "no-source"),
+        ApplyError::NoRef => (Request, "no-ref"),
+        ApplyError::Refused { .. } => (Request, "patch-refused"),
+        ApplyError::OnSight(_) => (Request, "apply-wants-yes"),
+        ApplyError::Conflicts(_) => (Request, "apply-conflicts"),
+        ApplyError::Branch(_) => (Request, "branch-refused"),
+        ApplyError::NoGit => (Outside, "no-git"),
+        ApplyError::Git(_) => (Outside, "git-failed"),
     }
 }
 

@@ -64,7 +64,7 @@ impl Agora {
         reference: &BundleRef,
         input: Option<Map<String, Value>>,
     ) -> Result<Explanation, Error> {
-        let Found { name, version, body: subagent } = self.get::<Subagent>(reference).await?;
+        let Found { name, version, body: subagent } = self.subagent(reference).await?;
         let mut capabilities = Vec::new();
         for reference in &subagent.capabilities {
             capabilities.push(self.get::<Capability>(reference).await?);

@@ -29,6 +29,7 @@ pub struct Thread {
     id: ThreadId,
     dispatch_id: DispatchId,
     login: Option<UsedLogin>,
+    is_new: bool,
     /// Whoever carries the thread in this process.
     carrier: Mutex<Option<Carrier>>,
 }
@@ -37,11 +38,20 @@ type Carrier = JoinHandle<Result<ThreadView, CarryError>>;
 
 impl Thread {
     pub(crate) fn new(agora: Agora, engine: Engine, id: ThreadId, dispatch_id: DispatchId) -> Self {
-        Self { agora, engine, id, dispatch_id, login: None, carrier: Mutex::default() }
+        Self { agora, engine, id, dispatch_id, login: None, is_new: false, carrier: Mutex::default() }
     }
 
     pub(crate) fn with_login(self, login: Option<UsedLogin>) -> Self {
         Self { login, ..self }
+    }
+
+    pub(crate) fn novel(self, is_new: bool) -> Self {
+        Self { is_new, ..self }
+    }
+
+    /// Tells whether the dispatch was accepted just now. False for one that is found again, also by its idempotency key.
+    pub fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// Returns which login the agent gets, right after the dispatch was accepted: a caller may want to say so.
@@ -60,11 +70,16 @@ impl Thread {
 
     /// Begins to carry the thread in this process, unless somebody does. Needs a tokio runtime.
     pub(crate) async fn carry(&self) -> Result<(), Error> {
-        let lease = self.engine.world().leases.try_take(&self.id).await;
-        if let Some(lease) = lease.map_err(|error| Error::Carry(CarryError::Lease(error)))? {
+        if let Some(lease) = self.try_lease().await? {
             self.carry_with(lease);
         }
         Ok(())
+    }
+
+    /// Takes the thread's lease, unless somebody has it.
+    pub(crate) async fn try_lease(&self) -> Result<Option<Box<dyn Lease>>, Error> {
+        let lease = self.engine.world().leases.try_take(&self.id).await;
+        lease.map_err(|error| Error::Carry(CarryError::Lease(error)))
     }
 
     /// Carries a thread that was accepted with this lease, and perhaps with room.
@@ -126,6 +141,21 @@ impl Thread {
                 }
                 heard = watch.next() => heard.map_err(|error| Error::Carry(CarryError::Ledger(error)))?,
             }
+        }
+    }
+
+    /// Returns the thread with its last dispatch: others may have gone on with it.
+    pub async fn latest(&self) -> Result<Self, Error> {
+        self.agora.thread(&self.id).await
+    }
+
+    /// Stops carrying the thread in this process, if it does, so that another can. What runs goes on.
+    pub async fn let_go(&self) {
+        let ours = self.carrier().take();
+        if let Some(carrier) = ours {
+            // Wherever it stands: whoever carries on begins at what they find, as after a crash.
+            carrier.abort();
+            let _ = carrier.await;
         }
     }
 

@@ -9,6 +9,7 @@
 //!  secret       `KEY=env:X`  ─▶ a value in the store, or a reference
 //!  prepare      all of these ─▶ a bundle that passed every check, not yet stored
 //!  plan         many of them ─▶ new, changed, unchanged; all checked before the first is registered
+//!  builtin      the subagents that come with agora: `claude`, `codex`
 //!  explain      a reference  ─▶ what it resolves to, lays over the workspace and says
 //!  health       everything   ─▶ what is no longer what was stored
 //! ```
@@ -17,6 +18,7 @@
 //!
 //! ```text
 //!  surroundings what a user's home, `agora.toml` and variables say   auth     logins that are stored for every dispatch
+//!  trust        which project's `agora.toml` may say what only a user's may
 //!  dispatching  what is asked of [`Agora`] about dispatches          handle   a thread in the caller's hands
 //!  dispatch     a request ─▶ a job: names become hashes, once, and   settings, world   all that it works with
 //!               one login is chosen (login)
@@ -65,7 +67,9 @@
 //! ```
 
 mod agora;
+mod apply;
 mod auth;
+mod builtin;
 mod carry;
 mod definition;
 mod dispatch;
@@ -76,6 +80,7 @@ mod handle;
 mod health;
 #[cfg(feature = "docker")]
 mod image;
+mod inbox;
 mod plan;
 mod prepare;
 #[doc(hidden)]
@@ -84,13 +89,16 @@ mod secret;
 mod settings;
 mod surroundings;
 mod tree;
+mod trust;
 mod world;
 
 pub use agora::{Agora, EnvOptions, Found, RegisteredEnv};
+pub use agora_core::answer::{Answerer, Given, Reply};
 pub use agora_core::bundle::BundleKind;
 pub use agora_core::job::Attendance;
 pub use agora_core::name::{Name, Namespace};
 pub use agora_providers::SystemClock;
+pub use agora_providers::ground::{AppliedWork, ApplyError, ApplyTo, OnSight};
 pub use carry::accept::{AcceptError, Accepted, Novelty, RequestKey};
 pub use carry::recover::Recovered;
 pub use carry::sweep::{Sweep, Swept};
@@ -98,16 +106,18 @@ pub use carry::{Carried, CarryError, CarryingAside, Engine};
 pub use definition::{DefinitionError, read_subagent};
 pub use dispatch::Dispatch;
 pub use dispatch::login::{LoginSource, UsedLogin};
-pub use dispatch::result::{DispatchResult, NeedsInput, Patch, shown_state};
+pub use dispatch::result::{DispatchResult, NeedsInput, Patch, Workspace, shown_state};
 pub use error::{Error, ErrorKind};
 pub use explain::{ExplainedOverlay, Explanation, LaidFrom, Prompts};
 pub use handle::{Events, Thread};
 pub use health::Health;
 #[cfg(feature = "docker")]
 pub use image::{BuildError, Built as BuiltImage, ImageRequest};
+pub use inbox::{Answered, Reaction, Refusal};
 pub use plan::{Applied, Plan, PlannedEntry};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
-pub use settings::{ContainerTarget, Settings, SettingsError, TargetSettings};
-pub use surroundings::Surroundings;
+pub use settings::{ContainerTarget, Ignored, Settings, SettingsError, TargetSettings};
+pub use surroundings::{PROJECT_DIR, Surroundings};
 pub use tree::TreeFault;
+pub use trust::{Standing, TrustedProject};
 pub use world::{Entropy, Target, Task, Tasks, Vault, World};

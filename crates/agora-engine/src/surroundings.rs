@@ -16,6 +16,23 @@ use crate::settings::Settings;
 /// where tools are looked for; an agent gets another one.
 const HARMLESS: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "TERM", "TZ"];
 
+/// What the host's git gets: whose it is, and how it reaches other machines when somebody names a URL.
+const GITS: [&str; 10] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "XDG_CONFIG_HOME",
+    "SSH_AUTH_SOCK",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+];
+
+/// Tells a carrier, which is in no project's directory, whose work it carries.
+pub const PROJECT_DIR: &str = "AGORA_PROJECT_DIR";
+
 /// Where a user's things are, and what the programs around are called.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
@@ -23,8 +40,12 @@ pub struct Surroundings {
     pub home: PathBuf,
     /// The user's `agora.toml`, which need not exist.
     pub settings: Option<PathBuf>,
+    /// Where a project's `agora.toml` is looked for, and from there upward.
+    pub project_dir: Option<PathBuf>,
     /// What workers get of this process's variables.
     pub environment: Vec<(OsString, OsString)>,
+    /// What the host's git gets of them.
+    pub git_environment: Vec<(OsString, OsString)>,
     /// What a vendor's program could log in with.
     logins: BTreeMap<VariableName, SecretValue>,
     path: Option<OsString>,
@@ -35,7 +56,9 @@ pub struct Surroundings {
 impl Surroundings {
     /// Looks around this process.
     pub fn look() -> Result<Self, Error> {
-        Self::among(&std::env::vars_os().collect::<Vec<_>>())
+        let mut around = Self::among(&std::env::vars_os().collect::<Vec<_>>())?;
+        around.project_dir = around.project_dir.or_else(|| std::env::current_dir().ok());
+        Ok(around)
     }
 
     fn among(variables: &[(OsString, OsString)]) -> Result<Self, Error> {
@@ -57,19 +80,32 @@ impl Surroundings {
         Ok(Self {
             home: std::path::absolute(&home).unwrap_or(home),
             settings: base("XDG_CONFIG_HOME", ".config").map(|config| config.join("agora/agora.toml")),
+            project_dir: variable(PROJECT_DIR).map(PathBuf::from),
             environment: variables.iter().filter(|(name, _)| harmless(name)).cloned().collect(),
+            git_environment: variables
+                .iter()
+                .filter(|(name, _)| name.to_str().is_some_and(|name| GITS.contains(&name)))
+                .cloned()
+                .collect(),
             logins: names.filter_map(|name| login(name, variable(name)?)).collect(),
             path: variable("PATH"),
             sockets: sockets(variable),
         })
     }
 
-    /// Returns the settings of this user, with workers that are this `agora` program.
+    /// Returns the settings that hold here, with workers that are this `agora` program: the user's, and over them what counts of
+    /// the project's.
     pub fn settings(&self, program: &Path) -> Result<Settings, Error> {
+        self.with_project(self.own_settings(program)?)
+    }
+
+    /// Returns the settings of this user, whatever a project says.
+    pub(crate) fn own_settings(&self, program: &Path) -> Result<Settings, Error> {
         let settings = Settings {
             environment: self.environment.clone(),
             logins: self.logins.clone(),
             sockets: self.sockets.clone(),
+            git_environment: self.git_environment.clone(),
             ..Settings::with_worker(program)
         };
         match &self.settings {
@@ -85,7 +121,7 @@ impl Surroundings {
     }
 
     /// Finds a program on the path.
-    fn program(&self, name: &str) -> Option<PathBuf> {
+    pub fn program(&self, name: &str) -> Option<PathBuf> {
         let dirs = std::env::split_paths(self.path.as_ref()?);
         dirs.map(|dir| dir.join(name)).find(|path| path.is_absolute() && path.is_file())
     }

@@ -10,6 +10,7 @@ use agora_core::blobs::Blobs;
 use agora_core::job::Job;
 use agora_core::provider::alarm::Alarm;
 use agora_core::provider::compute::Compute;
+use agora_core::provider::ground::Grounds;
 use agora_core::provider::lease::Leases;
 use agora_core::provider::ledger::{ClaimMark, Ledger};
 use agora_core::provider::secret::SecretError;
@@ -19,7 +20,6 @@ use agora_core::time::Clock;
 use agora_core::wall::Wish;
 use agora_core::wire::bootstrap::Supplied;
 use agora_core::wire::keys::EngineKeys;
-use agora_core::wire::receipt::ReceiptKey;
 use agora_core::{Name, ThreadId};
 use async_trait::async_trait;
 
@@ -31,12 +31,11 @@ pub struct World {
     pub ledger: Arc<dyn Ledger>,
     pub leases: Arc<dyn Leases>,
     pub shelf: Arc<dyn Shelf>,
+    pub grounds: Arc<dyn Grounds>,
     pub blobs: Blobs,
     pub vault: Arc<dyn Vault>,
     pub targets: BTreeMap<Name, Target>,
     pub keys: EngineKeys,
-    /// What workers check answers with.
-    pub receipt_key: Option<ReceiptKey>,
     pub clock: Arc<dyn Clock>,
     pub alarm: Arc<dyn Alarm>,
     pub tasks: Arc<dyn Tasks>,

@@ -78,6 +78,11 @@ impl DispatchDir {
         self.0.join("work")
     }
 
+    /// Where a workspace that stands on a ground has its layers.
+    pub(crate) fn layers(&self) -> PathBuf {
+        self.0.join("layers")
+    }
+
     /// Returns the directories that every dispatch has, those above first.
     pub(crate) fn directories(&self) -> [PathBuf; 4] {
         [self.0.clone(), self.given(), self.out(), self.work()]
@@ -104,8 +109,8 @@ impl DispatchDir {
     }
 
     /// Returns what only the run itself needed.
-    fn passing(&self) -> [PathBuf; 5] {
-        ["work", "home", "tmp", "aids", "in/files"].map(|name| self.0.join(name))
+    fn passing(&self) -> [PathBuf; 6] {
+        ["work", "layers", "home", "tmp", "aids", "in/files"].map(|name| self.0.join(name))
     }
 }
 

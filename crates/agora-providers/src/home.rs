@@ -12,8 +12,13 @@
 //!  dispatches/<id>/in                       what a dispatch's worker is given, and which process that worker is
 //!  dispatches/<id>/out                      what the worker says and leaves; its life is a lock in there
 //!  dispatches/<id>/work                     the agent's workspace
+//!  bases/<source>/<n>                      a cached copy of what somebody works on
+//!  grounds/<thread>                         what of it is the thread's own, and how its work came home
+//!  repositories/<url>                       a repository that was fetched
 //!  leases/<thread>                          who carries a thread: a file that is locked while somebody does
+//!  codex/                                   a CODEX_HOME: Codex's login that is agora's own
 //!  adapters/                                a person's own adapters
+//!  trust/<hash of a path>                   which project's `agora.toml` is trusted, with what it held then
 //!  tmp/                                     files that have no name yet
 //! ```
 

@@ -6,6 +6,7 @@
 //!  blob      bytes by their hash          registry  versions by their name
 //!  secret    values, encrypted at rest    ledger    what happened, in order
 //!  shelf     a directory a dispatch       lease     who carries a thread
+//!  ground    what agents work on          git       the host's git, and what a repository is
 //!  compute   workers as processes         notice    hears that files change
 //!  clock     the time                     alarm     waking at a moment
 //! ```
@@ -17,10 +18,13 @@ pub mod alarm;
 mod aside;
 pub mod blob;
 pub mod clock;
+pub mod codex;
 pub mod compute;
 pub mod disk;
 mod dispatch_dir;
 pub mod entropy;
+pub mod git;
+pub mod ground;
 pub mod home;
 pub mod keys;
 pub mod lease;
@@ -29,6 +33,7 @@ mod notice;
 pub mod registry;
 pub mod secret;
 pub mod shelf;
+pub mod trust;
 
 mod blocking;
 

@@ -260,7 +260,7 @@ fn a_file_that_is_no_ledger_or_a_newer_one_is_refused() {
     let newer = open(dir.path()).unwrap_err();
     assert!(newer.to_string().starts_with("cannot use `"), "{newer}");
     let source = std::error::Error::source(&newer).unwrap().to_string();
-    assert_eq!(source, "it was made by a newer agora: its schema is 999, this agora knows 1");
+    assert_eq!(source, "it was made by a newer agora: its schema is 999, this agora knows 2");
 
     fs::create_dir_all(dir.path().join("new")).unwrap();
     fs::write(dir.path().join("new/ledger.sqlite"), "This is no ledger, and never was one.".repeat(40))

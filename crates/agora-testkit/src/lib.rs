@@ -7,8 +7,11 @@
 //!  corpus     inputs from outside, and what can happen to them
 //!  cli        the built command in a sealed environment
 //!  model      a scripted model that speaks to the real agents
+//!  login      a scripted login server, whose refresh tokens work once
 //!  worker     the real worker, started as an engine would
 //!  part       the real programs that `cargo xtask test` brings
+//!  watch      tells whether anybody opened a file
+//!  terminal   a terminal that a command is started in
 //!  pipe       shows whether what has it open is alive
 //! ```
 #![expect(
@@ -25,8 +28,10 @@ pub mod contract;
 pub mod corpus;
 pub mod disk;
 pub mod ledger;
+pub mod login;
 pub mod model;
 pub mod part;
 pub mod pipe;
 pub mod terminal;
+pub mod watch;
 pub mod worker;

@@ -1,7 +1,7 @@
 //! A terminal that a command is started in: what it writes there, as a person's terminal would get it.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 
@@ -32,12 +32,39 @@ impl Terminal {
         Self { master: File::from(master), child, seen: String::new() }
     }
 
+    /// Asks the command to end, as Ctrl-C does.
+    pub fn interrupt(&self) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    }
+
+    /// Ends what the command has started.
+    pub fn end_children(&self) {
+        let id = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        for child in children.split_whitespace() {
+            let child = rustix::process::Pid::from_raw(child.parse().unwrap()).unwrap();
+            rustix::process::kill_process(child, rustix::process::Signal::TERM).unwrap();
+        }
+    }
+
+    /// Types, as a person would.
+    pub fn type_text(&mut self, text: &str) {
+        self.master.write_all(text.as_bytes()).unwrap();
+    }
+
     /// Reads until a text has come, and returns everything so far.
     pub fn read_until(&mut self, text: &str) -> &str {
         while !self.seen.contains(text) {
             assert!(self.read(), "the command ended without `{text}`: {}", self.seen);
         }
         &self.seen
+    }
+
+    /// Types keys.
+    pub fn press(&mut self, keys: &str) {
+        self.master.write_all(keys.as_bytes()).unwrap();
+        self.master.flush().unwrap();
     }
 
     /// Reads to the end, and returns everything with the code that the command ended with.

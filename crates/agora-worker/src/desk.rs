@@ -16,6 +16,7 @@ use crate::fault::Fault;
 use crate::place::Place;
 use crate::progress::{Board, Progress, Step};
 use crate::redact::Redactor;
+use crate::room::Room;
 use crate::sandbox::wall::Trial;
 use crate::steps::invoke::{millis, shell_code};
 use crate::stopwatch::Stopwatch;
@@ -26,6 +27,8 @@ use crate::unnamed::Unnamed;
 #[derive(Debug)]
 pub(crate) struct Desk {
     pub(crate) place: Place,
+    /// `None` for a workspace that began empty.
+    pub(crate) room: Option<Room>,
     pub(crate) teller: Teller,
     pub(crate) report: Report,
     pub(crate) redactor: Redactor,

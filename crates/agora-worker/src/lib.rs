@@ -7,6 +7,7 @@
 //!  adapter/       what knows one runtime: claude-code, codex, command, external
 //!  needs_input/   how an agent asks, and how what it wrote is read
 //!  child/         the one way to start another program
+//!  room           the workspace as layers over what it was made from
 //!  overlay  patch  snapshot  seal  outputs      what goes into a workspace, and what comes out
 //!  redact  teller  outcome  progress  fault     what is said, and what is not
 //!  sandbox        what this machine can put between an agent and everything else
@@ -38,6 +39,8 @@ mod place;
 mod progress;
 pub mod redact;
 mod redact_said;
+#[cfg(target_os = "linux")]
+mod room;
 #[cfg(target_os = "linux")]
 mod run;
 pub mod sandbox;

@@ -85,6 +85,11 @@ impl Place {
         self.dir.join("work")
     }
 
+    /// The layers of a workspace that has some, and its frozen states. Closed to the agent.
+    pub(crate) fn layers(&self) -> PathBuf {
+        self.dir.join(crate::room::LAYERS)
+    }
+
     /// What the worker leaves for the engine. Closed to the agent.
     pub(crate) fn out(&self) -> PathBuf {
         self.dir.join("out")
@@ -138,6 +143,19 @@ impl Place {
     /// Settles how programs see the place, and who they are.
     pub(crate) fn settle(&mut self, inside: Inside, agent: Option<u32>) {
         (self.inside, self.agent) = (Some(inside), agent);
+    }
+
+    /// Gives the agent a path below a directory, and the directories on the way to it.
+    pub(crate) fn give_along(&self, root: &Path, below: &Path) -> io::Result<()> {
+        let Some(agent) = self.agent else { return Ok(()) };
+        let mut path = root.to_owned();
+        for part in below.components() {
+            path.push(part);
+            if std::fs::symlink_metadata(&path)?.uid() != agent {
+                lchown(&path, Some(agent), Some(agent))?;
+            }
+        }
+        Ok(())
     }
 
     /// Gives what the worker made to whoever is to write it: a file, a link, or a directory with all that is in it.

@@ -135,6 +135,7 @@ fn open_desk(
         report: Report::new(place.dispatch_id.clone(), clock.now()),
         keeper: Keeper::new(guard, place.dispatch_id.as_str()),
         place,
+        room: None,
         redactor,
         cancel,
         clock,

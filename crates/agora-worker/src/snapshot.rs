@@ -35,7 +35,7 @@ pub enum SnapshotError {
     Io { path: PathBuf, source: io::Error },
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> SnapshotError {
+pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> SnapshotError {
     let path = path.to_owned();
     move |source| SnapshotError::Io { path, source }
 }
@@ -165,7 +165,7 @@ pub fn unpack(from: impl Read, cap: Cap, root: &Path) -> Result<(), SnapshotErro
 }
 
 /// Takes a path that stays below the root.
-fn plain(below: &Path) -> Result<&Path, SnapshotError> {
+pub(crate) fn plain(below: &Path) -> Result<&Path, SnapshotError> {
     let normal = |part: Component<'_>| matches!(part, Component::Normal(_));
     let wrong = below == OsStr::new("") || !below.components().all(normal);
     if wrong { Err(SnapshotError::Path { path: below.to_owned() }) } else { Ok(below) }

@@ -62,11 +62,13 @@ impl Heeds {
 }
 
 fn outside(guard: &[&str], heeds: Heeds) -> io::Result<Outside> {
-    // First of all: it takes a process with one thread.
+    let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    // First of all: both take a process with one thread.
     let trial = match heeds {
         Heeds::Anybody => try_namespaces(),
         Heeds::WhoIsOutside => Trial::in_a_container(),
     };
+    crate::room::enter(&environment);
     // It holds the event key and every secret: nobody but root opens its descriptors or reads its memory.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     pass_life_on()?;
@@ -81,7 +83,6 @@ fn outside(guard: &[&str], heeds: Heeds) -> io::Result<Outside> {
         program: std::env::current_exe()?,
         arguments: guard.iter().map(OsString::from).collect(),
     };
-    let environment = std::env::vars_os().collect();
     Ok(Outside { environment, guard, clock: Arc::new(SystemClock), cancel, trial })
 }
 

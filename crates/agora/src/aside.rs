@@ -5,6 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use agora_core::ThreadId;
+use agora_engine::PROJECT_DIR;
 
 use crate::config::Config;
 
@@ -14,6 +15,7 @@ pub(crate) fn carrier(config: &Config, threads: &[ThreadId]) -> io::Result<()> {
         .args(["carry", "--namespace", config.namespace.as_str()])
         .args(threads.iter().map(ThreadId::as_str))
         .env("AGORA_HOME", config.home())
+        .envs(config.around.project_dir.iter().map(|dir| (PROJECT_DIR, dir)))
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -13,7 +13,7 @@ use agora_core::login::Vendor;
 /// Where things are, for this user and this call.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    around: engine::Surroundings,
+    pub(crate) around: engine::Surroundings,
     pub(crate) namespace: Namespace,
 }
 
@@ -43,6 +43,17 @@ impl Config {
         request: engine::ImageRequest,
     ) -> Result<engine::BuiltImage, Failure> {
         Ok(self.around.build_image(&program()?, request).await?)
+    }
+
+    /// Tells whether a program is on the path.
+    pub(crate) fn has_program(&self, name: &str) -> bool {
+        self.around.program(name).is_some()
+    }
+
+    /// Returns the root of the git repository that the current directory is in.
+    pub(crate) fn repository(&self) -> Option<PathBuf> {
+        let here = std::env::current_dir().ok()?;
+        here.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_owned)
     }
 
     /// The time, for saying how long ago something was.

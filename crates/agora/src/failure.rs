@@ -3,17 +3,22 @@
 use std::error::Error as _;
 
 use agora_core::Name;
+use agora_core::answer::AnswerError;
 use agora_core::catalogue::ResolveError;
 use agora_core::login::Vendor;
 use agora_core::provider::Outage;
 use agora_core::provider::compute::ComputeError;
+use agora_core::provider::ground::GroundError;
 use agora_core::provider::secret::SecretError;
 use agora_core::secret::SecretValueError;
 #[cfg(feature = "docker")]
 use agora_engine::BuildError;
-use agora_engine::{AcceptError, CarryError, Error, ErrorKind, SecretSourceError, TreeFault};
+use agora_engine::{
+    AcceptError, ApplyError, CarryError, Error, ErrorKind, Refusal, SecretSourceError, TreeFault,
+};
 
 use crate::exit::Exit;
+use crate::plain::plain;
 
 /// Why the command did not do what it was asked.
 #[derive(Debug)]
@@ -110,11 +115,18 @@ fn hints(error: &Error) -> Vec<String> {
             let sets: Vec<_> = sets.map(|login| format!("`{}`", login.variables.join("` with `"))).collect();
             vec![format!("it is one of {}; more than that goes into an env bundle", sets.join(", "))]
         }
+        Error::NoProject { .. } => hint("name the project with `agora trust DIR`; your own settings need no trust"),
+        Error::Ground(GroundError::Refused { hint, .. } | GroundError::Git { hint, .. }) => {
+            hint.iter().cloned().collect()
+        }
+        Error::Apply(error) => apply_hints(error),
         Error::NoHome => hint("set `AGORA_HOME` to a directory of your own"),
         Error::Render(_) => hint("give it in the input, or make it optional in the template: `{{#name}}…{{/name}}`"),
         Error::Circle { .. } => hint("let one of them stop extending the other"),
         Error::NothingToSync { .. } => hint("run it in a project that has them, or name one with `--from DIR`"),
         Error::ChangedMeanwhile { .. } => hint("run it again when nothing writes there"),
+        Error::Answer(refusal) => answer_hints(refusal),
+        Error::NothingAsked(_) => hint("`agora inbox` shows what is open"),
         Error::Request { .. }
         | Error::UnknownTarget { .. }
         | Error::UnknownId { .. }
@@ -181,9 +193,9 @@ fn request_hints(error: &Error) -> Vec<String> {
             let list: Vec<String> = matches.iter().map(|id| format!("`{id}`")).collect();
             format!("give more of it: {}", list.join(", "))
         }
-        Error::Accept(AcceptError::NotNow { thread, .. }) if error.code() == "question-open" => format!(
-            "`agora show {thread}` shows the question, `agora cancel {thread}` gives it up; this agora cannot take answers yet"
-        ),
+        Error::Accept(AcceptError::NotNow { thread, .. }) if error.code() == "question-open" => {
+            format!("`agora answer {thread} VALUE` answers it, `agora cancel {thread}` gives it up")
+        }
         Error::Accept(AcceptError::NotNow { thread, .. }) => {
             format!("`agora logs -f {thread}` follows what runs, `agora cancel {thread}` ends it")
         }
@@ -196,6 +208,57 @@ fn request_hints(error: &Error) -> Vec<String> {
         _ => return storage_hints(error.code()),
     };
     vec![hint]
+}
+
+/// What to do about work that was not applied.
+fn apply_hints(error: &ApplyError) -> Vec<String> {
+    let hints: &[&str] = match error {
+        ApplyError::Nothing => &["`agora show ID` tells what it did"],
+        ApplyError::NoPlace | ApplyError::NoRef => {
+            &["`agora apply ID --patch` prints it; `git apply` takes that anywhere"]
+        }
+        ApplyError::Refused { .. } => &["nothing was changed; `agora apply ID --patch` shows what it holds"],
+        ApplyError::OnSight(_) => &[
+            "nothing was changed; look at them with `agora apply ID --patch`",
+            "`agora apply ID --yes` takes them all the same",
+        ],
+        ApplyError::Conflicts(_) => &[
+            "nothing was changed; `agora apply ID --branch NAME` makes a branch, which git merges with conflict marks",
+            "or put your own changes aside with `git stash`, apply, and `git stash pop`",
+        ],
+        ApplyError::Branch(_) => &["choose another name: `--branch NAME`"],
+        ApplyError::NoGit => &["install git, or take the patch elsewhere: `agora apply ID --patch`"],
+        ApplyError::Git(_) => &["nothing was changed; `agora apply ID --patch` prints it"],
+    };
+    hints.iter().map(|&hint| hint.to_owned()).collect()
+}
+
+/// What to do about an answer that did not count.
+fn answer_hints(refusal: &Refusal) -> Vec<String> {
+    match refusal {
+        Refusal::Unfit { question_id, question, why: AnswerError::Several(_) } => {
+            let ids: Vec<String> =
+                question.items().iter().map(|item| format!("\"{}\": …", item.id())).collect();
+            vec![format!(
+                "`agora answer {question_id} --answers '{{{}}}'` answers all of them",
+                ids.join(", ")
+            )]
+        }
+        Refusal::Unfit { question, why: AnswerError::NotAccepted(id), .. } => {
+            let asked = question.items().iter().find(|item| item.id() == id);
+            let options = asked.map(|item| item.options()).unwrap_or_default();
+            let labels: Vec<String> = (1..)
+                .zip(options)
+                .map(|(number, choice)| format!("{number} `{}`", plain(&choice.label)))
+                .collect();
+            if labels.is_empty() { Vec::new() } else { vec![format!("one of these: {}", labels.join(", "))] }
+        }
+        Refusal::AnsweredBefore { question_id, .. } | Refusal::Closed { question_id, .. } => {
+            vec![format!("`agora thread show {question_id}` tells how it went on")]
+        }
+        Refusal::Unknown(_) => vec!["`agora inbox` shows what is open".to_owned()],
+        Refusal::NotOpen(_) | Refusal::Unfit { .. } | Refusal::Canonical(_) => Vec::new(),
+    }
 }
 
 fn no_login_hints(vendor: &Vendor) -> Vec<String> {

@@ -7,6 +7,8 @@
 //! ```
 
 mod aside;
+mod ask;
+mod asking;
 mod cli;
 mod config;
 mod doctor;
@@ -14,6 +16,8 @@ mod exit;
 mod failure;
 mod interrupt;
 mod outside;
+mod person;
+mod plain;
 mod progress;
 mod story;
 mod table;

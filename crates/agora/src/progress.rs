@@ -1,4 +1,4 @@
-//! One line that says how far a dispatch is. Only on a terminal.
+//! One line that says how far a dispatch is, or many are. Only on a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::cli::{counted, span};
+use crate::plain::fitting;
 use crate::ui::{Form, Ui};
 
 /// How often the line is written again: often enough to see that time passes.
@@ -18,14 +19,47 @@ const FILE_BYTES: u64 = 64 * 1024;
 /// How wide a terminal is that does not say.
 const COLUMNS: usize = 80;
 
-/// The line.
+/// A line that is written again and again in its own place.
+#[derive(Debug)]
+pub(crate) struct LiveLine {
+    shown: bool,
+    quiet: bool,
+}
+
+impl LiveLine {
+    pub(crate) fn new(ui: Ui) -> Self {
+        Self { shown: false, quiet: ui.form() == Form::Json || !std::io::stderr().is_terminal() }
+    }
+
+    /// Waits a moment, until the line may be written again. Waits for ever where nobody looks.
+    pub(crate) async fn tick(&self) {
+        if self.quiet {
+            return std::future::pending().await;
+        }
+        tokio::time::sleep(TICK).await;
+    }
+
+    pub(crate) fn write(&mut self, line: &str) {
+        self.shown = true;
+        // Wide letters count as one here: where they are too many, the terminal cuts the line, and does not wrap it.
+        let _ = write!(std::io::stderr(), "\r\x1b[K\x1b[?7l{}\x1b[?7h", fitting(line, columns()));
+    }
+
+    /// Takes the line away.
+    pub(crate) fn clear(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// How far one dispatch is.
 #[derive(Debug)]
 pub(crate) struct Progress {
     agora: Agora,
     dispatch: DispatchId,
     began: Instant,
-    shown: bool,
-    quiet: bool,
+    line: LiveLine,
 }
 
 /// What the worker says of the agent while it runs.
@@ -41,16 +75,12 @@ struct Said {
 
 impl Progress {
     pub(crate) fn new(ui: Ui, agora: Agora, dispatch: DispatchId) -> Self {
-        let quiet = ui.form() == Form::Json || !std::io::stderr().is_terminal();
-        Self { agora, dispatch, began: Instant::now(), shown: false, quiet }
+        Self { agora, dispatch, began: Instant::now(), line: LiveLine::new(ui) }
     }
 
     /// Waits a moment, and writes the line again. Waits for ever where nobody looks.
     pub(crate) async fn tick(&mut self) {
-        if self.quiet {
-            return std::future::pending().await;
-        }
-        tokio::time::sleep(TICK).await;
+        self.line.tick().await;
         let said = self.said().await;
         let elapsed = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut line = format!("{} {}", self.dispatch, span(elapsed));
@@ -72,9 +102,7 @@ impl Progress {
                 Ok(None) | Err(_) => "  starting".to_owned(),
             }]),
         }
-        self.shown = true;
-        // Wide letters count as one here: where they are too many, the terminal cuts the line, and does not wrap it.
-        let _ = write!(std::io::stderr(), "\r\x1b[K\x1b[?7l{}\x1b[?7h", fitting(&line, columns()));
+        self.line.write(&line);
     }
 
     async fn said(&self) -> Option<Said> {
@@ -84,42 +112,12 @@ impl Progress {
 
     /// Takes the line away.
     pub(crate) fn clear(&mut self) {
-        if std::mem::take(&mut self.shown) {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
-        }
+        self.line.clear();
     }
 }
 
 /// Asks the terminal how wide it is now: it may be another width than a moment ago.
-fn columns() -> usize {
+pub(crate) fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stderr());
     size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(COLUMNS)
-}
-
-/// Makes a line fit: a line that is longer than the terminal would be two, and the first of them would stay.
-fn fitting(line: &str, columns: usize) -> String {
-    let plain = line.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
-    // The last column stays free: some terminals wrap as soon as it is written to.
-    let room = columns.saturating_sub(1);
-    if line.chars().count() <= room {
-        return plain.collect();
-    }
-    plain.take(room.saturating_sub(1)).chain((room > 0).then_some('…')).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::fitting;
-
-    #[test]
-    fn a_line_fits_and_has_no_control_characters() {
-        assert_eq!(fitting("short", 80), "short");
-        assert_eq!(fitting("a\nb\x1b[2Jc", 80), "a b [2Jc");
-        assert_eq!(fitting("1234567890", 11), "1234567890");
-        assert_eq!(fitting("1234567890", 10), "12345678…");
-        assert_eq!(
-            (fitting("ab", 2), fitting("ab", 1), fitting("ab", 0)),
-            ("…".into(), "".into(), "".into())
-        );
-    }
 }

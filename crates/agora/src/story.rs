@@ -1,9 +1,11 @@
 //! How a dispatch went, for a person: what it said, what it changed, which half failed, and what to do next.
 
+use agora_core::login::Vendor;
 use agora_core::reason::{Failure, FailureCode, FailureReason};
 use agora_engine::{DispatchResult, Patch};
 use serde_json::Value;
 
+use crate::asking;
 use crate::cli::{counted, span};
 use crate::ui::Ui;
 
@@ -30,14 +32,15 @@ pub(crate) fn tell(ui: Ui, result: &DispatchResult) {
             }
         }
         (None, Some(asked)) => {
-            ui.note(format_args!("{} asks: {}", result.subagent, asked.question));
-            for option in &asked.options {
-                ui.note(format_args!("  - {option}"));
-            }
+            ui.note(format_args!(
+                "{} asks, and has stopped; nothing runs until somebody answers",
+                result.subagent
+            ));
+            ui.note(asking::text(&asked.asked));
             ui.note(asked.question_id.as_str());
-            let id = &result.dispatch_id;
+            let id = &asked.question_id;
             ui.hint(format_args!(
-                "`agora show {id}` shows it again, `agora cancel {id}` gives it up; this agora cannot take answers yet"
+                "`agora answer {id} VALUE` answers it, and the work goes on where it stopped"
             ));
         }
         (None, None) => {
@@ -58,6 +61,12 @@ fn next(result: &DispatchResult) -> Option<String> {
     let verify = result.verify.as_ref().filter(|verify| !verify.passed);
     if verify.is_some() {
         return Some(format!("`agora logs {id} --part verify` shows what the verify command found"));
+    }
+    let home = result.patch.as_ref().and_then(|patch| patch.git_ref.as_ref());
+    if let Some(home) = home.filter(|_| changed(result) > 0) {
+        return Some(format!(
+            "`git diff HEAD...{home}` shows what it changed, `agora apply {id}` brings it into your files"
+        ));
     }
     if changed(result) > 0 {
         return Some(format!("`agora logs {id} --part patch` shows what it changed"));
@@ -129,6 +138,11 @@ fn hints(result: &DispatchResult, failure: &Failure) -> Vec<String> {
         {
             hints = no_credential(result);
         }
+        // Nobody brought it with the dispatch: it is the one that is stored, or that the environment had.
+        FailureCode::Auth if result.resolved.env.is_empty() && vendor(result).is_some() => {
+            let (vendor, kind) = (vendor(result).unwrap_or_default(), result.auth.as_deref().unwrap_or("credential"));
+            hints = vec![format!("the {kind} is refused; `agora auth {vendor}` stores another, `agora auth status` shows which there is")];
+        }
         FailureCode::Auth => {
             hints = vec![format!(
                 "the credential is refused (env: {}); `agora env register` with another value rotates it",
@@ -174,6 +188,11 @@ fn hints(result: &DispatchResult, failure: &Failure) -> Vec<String> {
 fn env(result: &DispatchResult) -> String {
     let names: Vec<String> = result.resolved.env.iter().map(|env| format!("`{}`", env.name)).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// Returns whose program ran.
+fn vendor(result: &DispatchResult) -> Option<&'static str> {
+    Vendor::of_runtime(&result.versions.adapter).map(|vendor| vendor.name)
 }
 
 /// Returns the variable that a runtime wants first. Of other runtimes nobody knows.

@@ -7,6 +7,7 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::ask;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -57,6 +58,11 @@ impl Ui {
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
         self.result(json, text)
+    }
+
+    /// Tells whether somebody is there to be asked something.
+    pub(crate) fn can_ask(&self) -> bool {
+        self.form == Form::Text && ask::somebody_is_there()
     }
 
     pub(crate) fn form(&self) -> Form {
@@ -114,19 +120,24 @@ impl Ui {
     }
 }
 
+/// Writes bytes as they are to standard output: a patch need not be text.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    write_to(&mut io::stdout().lock(), bytes)
+}
+
 /// Writes a result, which has no colours in it.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    write_to(&mut io::stdout().lock(), text)
+    write_to(&mut io::stdout().lock(), text.as_bytes())
 }
 
 /// Writes help, whose colours are for terminals.
 pub(crate) fn print_styled(text: &str) -> Result<(), Failure> {
-    write_to(&mut anstream::stdout().lock(), text)
+    write_to(&mut anstream::stdout().lock(), text.as_bytes())
 }
 
 /// Writes everything. A reader that has gone away has seen enough.
-fn write_to(out: &mut impl Write, text: &str) -> Result<(), Failure> {
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+fn write_to(out: &mut impl Write, bytes: &[u8]) -> Result<(), Failure> {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::outside("output-failed", format!("the result cannot be written: {error}")))
         }

@@ -1,5 +1,7 @@
 //! An ordinary account, with its tools under its home and its keys beside them: the real Claude Code works there, and finds no key.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test fails loudly")]
+#![expect(clippy::disallowed_methods, reason = "the account is made, and entered, by other programs")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
@@ -144,7 +146,8 @@ fn its_tools_work_inside_and_its_keys_are_out_of_reach() {
     let Some(claude) = part::find("AGORA_TEST_CLAUDE") else { return };
     // Whatever can be read anywhere, and what other processes are and hold.
     let hunt = format!(
-        "(grep -rsl {CANARY} \"$HOME\" \"${{AGORA_HOME:-/nowhere}}\" HUNTED /proc/[0-9]*/environ; ls /proc | grep -c '^[0-9]*$') 2>&1"
+        "echo {CANARY} > control; \
+         grep -rsl {CANARY} control \"$HOME\" HUNTED /proc/[0-9]*/environ > hunted.txt; ls /proc > processes.txt; true"
     );
     let work = "node -v && cargo test --offline 2>&1 | grep 'test result' && .venv/bin/python -c 'print(\"py\", 6 * 7)'";
     let build = |root: &Path| hunt.replace("HUNTED", &root.display().to_string());
@@ -173,7 +176,7 @@ fn its_tools_work_inside_and_its_keys_are_out_of_reach() {
     }
     // Another dispatch with something in its workspace, and a ledger and a secret store that hold more.
     for arguments in [
-        &["capability", "register", "--name", "style", "--dir", "style"][..],
+        &["capability", "register", "--name", "style", "--from", "style"][..],
         &[
             "subagent",
             "register",
@@ -210,11 +213,18 @@ fn its_tools_work_inside_and_its_keys_are_out_of_reach() {
     for expected in ["v20.", "test result: ok. 1 passed", "py 42"] {
         assert!(worked.holds(expected), "{expected} is missing: {worked:?}");
     }
-    let last = requests.last().unwrap();
-    let found = format!("{last:?}");
-    let keys = KEYS
-        .iter()
-        .chain(&["environ", "secret", "ledger"])
-        .filter(|key| found.contains(&format!("{key}\\n")));
-    assert_eq!(keys.collect::<Vec<_>>(), Vec::<&&str>::new(), "{found}");
+    // What it found is in its patch, with the one that it put there itself.
+    let id = result["dispatchId"].as_str().unwrap();
+    let patch = account.run(&["logs", id, "--part", "patch"]).stdout;
+    let found: Vec<&str> = patch.lines().filter_map(|line| line.strip_prefix('+')).collect();
+    assert!(found.contains(&"control"), "{patch}");
+    let reached = found.iter().filter(|line| {
+        let path = Path::new(line);
+        line.ends_with("/environ")
+            || KEYS.iter().any(|key| path.ends_with(key))
+            || path.starts_with(root.join("agora"))
+    });
+    assert_eq!(reached.collect::<Vec<_>>(), Vec::<&&str>::new(), "{patch}");
+    let processes = found.iter().filter(|line| line.parse::<u32>().is_ok()).count();
+    assert!((1..40).contains(&processes), "it sees {processes} processes");
 }

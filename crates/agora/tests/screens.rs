@@ -18,25 +18,25 @@ fn the_first_screen() {
 
     Usage: agora [OPTIONS] <COMMAND>
 
-    Run and look:
-      dispatch     Run a subagent: dispatch run, list, describe, logs, watch, cancel
+    Run:
+      run          Run an agent on a task, in this repository
+      inbox        List the questions that are open
+      answer       Answer a question; the work goes on where it stopped
+      apply        Bring a thread's work into your files
+      continue     Go on with a thread that ended
+      cancel       Cancel a dispatch, or a thread that waits
+
+    Look:
       ls           List what runs and ran
       show         Show what became of a dispatch
       logs         Print what an agent printed
-      cancel       Cancel a dispatch, or a thread that waits
-      continue     Go on with a thread that ended
-
-    Define what runs (each also has list, get and versions):
-      capability   Register files that are laid over an agent's workspace
-      subagent     Register what agent runs, and assign capabilities to it
-      env          Register variables, and references to secrets
-      explain      See what a subagent resolves to, and its prompts
 
     Set up:
-      init         Make the place where agora keeps everything
+      init         Set up: a login, a project's agents, settings
+      subagent     Register what agent runs, and assign capabilities to it
       doctor       See what this machine can do, and what is missing
 
-    Also: auth, deploy, sync, thread, image, gc, completions.
+    Also: capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
 
     Options:
           --json              Print exactly one JSON document, also on error

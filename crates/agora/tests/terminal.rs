@@ -55,3 +55,77 @@ fn the_line_fits_into_a_narrow_terminal() {
     fs::write(gate, "").unwrap();
     assert_eq!(terminal.finish().1, Some(0));
 }
+
+/// Asks twice: one of two, then for words.
+const ASKER: &str = r#"case $(ls answers 2>/dev/null | wc -l) in
+0) mkdir answers; touch answers/1
+   echo '{"question": "Which database?", "options": [{"label": "sqlite", "description": "one file"}, {"label": "postgres"}],
+     "context": "Both are in Cargo.toml.\u001b[2J"}' > .agora/needs_input.json;;
+1) touch answers/2; grep -o '"answer": "[^"]*"' .agora/resume.json
+   echo '{"question": "And why?"}' > .agora/needs_input.json;;
+*) grep -o '"answer": "[^"]*"' .agora/resume.json;;
+esac"#;
+
+#[test]
+fn a_question_is_asked_and_answered_right_there_any_number_of_times() {
+    let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
+    cli.run(&[
+        "subagent",
+        "register",
+        "--name",
+        "asker",
+        "--runtime",
+        "command",
+        "--",
+        "/bin/sh",
+        "-c",
+        ASKER,
+    ])
+    .success();
+    let mut terminal = Terminal::start(cli.command(&["dispatch", "run", "--subagent", "asker"]), 60);
+    let seen = terminal.read_until("esc leaves it open");
+    assert!(seen.contains("nothing runs until somebody answers"), "{seen}");
+    assert!(
+        seen.contains("Both are in Cargo.toml.\u{fffd}[2J"),
+        "an escape of the agent's is shown, not done: {seen}"
+    );
+    terminal.press("\x1b[B");
+    terminal.read_until("› 2. postgres");
+    terminal.press("\r");
+    terminal.read_until("And why?");
+    terminal.read_until("> ");
+    terminal.press("it has an index\n");
+    let (seen, code) = terminal.finish();
+    assert!(
+        seen.contains(r#""answer": "postgres""#) && seen.contains(r#""answer": "it has an index""#),
+        "{seen}"
+    );
+    assert_eq!(code, Some(0), "{seen}");
+}
+
+#[test]
+fn whoever_leaves_a_question_finds_it_open() {
+    let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
+    cli.run(&[
+        "subagent",
+        "register",
+        "--name",
+        "asker",
+        "--runtime",
+        "command",
+        "--",
+        "/bin/sh",
+        "-c",
+        ASKER,
+    ])
+    .success();
+    for (keys, expected) in [("\x1b", 4), ("\x03", 130)] {
+        let mut terminal = Terminal::start(cli.command(&["dispatch", "run", "--subagent", "asker"]), 80);
+        terminal.read_until("esc leaves it open");
+        terminal.press(keys);
+        let (seen, code) = terminal.finish();
+        assert_eq!(code, Some(expected), "{seen}");
+        assert!(seen.contains("it stays open: `agora answer q_"), "{seen}");
+    }
+    assert_eq!(cli.run(&["inbox", "--json"]).json().as_array().unwrap().len(), 2);
+}

@@ -11,6 +11,7 @@ mod register;
 mod rounds;
 mod startup;
 mod worker;
+mod workspace;
 
 use std::{
     cell::OnceCell,
@@ -20,7 +21,7 @@ use std::{
 
 use clap::{Args, builder::PossibleValuesParser};
 
-use crate::{console, failure::Failure, process::Program, stopwatch::Stopwatch, workspace};
+use crate::{console, failure::Failure, process::Program, stopwatch::Stopwatch, workspace as tree};
 use figure::Figure;
 
 /// One benchmark: it prepares what it needs, measures, and leaves nothing behind.
@@ -29,7 +30,7 @@ struct Bench {
     run: fn(&Subject) -> Result<Vec<Figure>, Failure>,
 }
 
-const BENCHES: [Bench; 12] = [
+const BENCHES: [Bench; 13] = [
     Bench { name: "startup", run: startup::help },
     Bench { name: "capability-list", run: capability::list },
     Bench { name: "capability-get", run: capability::get },
@@ -40,6 +41,7 @@ const BENCHES: [Bench; 12] = [
     Bench { name: "worker-output", run: worker::loud },
     Bench { name: "dispatch", run: dispatch::command },
     Bench { name: "dispatch-many", run: dispatch::many },
+    Bench { name: "workspace", run: workspace::large },
     Bench { name: "size", run: size },
     Bench { name: "worker-size", run: worker::size },
 ];
@@ -49,6 +51,9 @@ pub(crate) struct Options {
     /// The benchmarks to run. All of them when none is named.
     #[arg(value_parser = PossibleValuesParser::new(BENCHES.map(|bench| bench.name)))]
     names: Vec<String>,
+    /// Smaller, where a benchmark takes long.
+    #[arg(long)]
+    quick: bool,
 }
 
 /// Builds, measures and prints a table for `docs/performance.md`.
@@ -56,12 +61,18 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     if cfg!(debug_assertions) {
         // The floors are measured in this process: unoptimised, they would flatter us.
         let again = ["run", "--release", "--quiet", "--package", "xtask", "--", "bench"];
-        return Program::cargo().args(again).args(&options.names).run();
+        let quick = options.quick.then_some("--quick");
+        return Program::cargo().args(again).args(&options.names).args(quick).run();
     }
     let scratch = tempfile::tempdir()
         .map_err(|source| Failure::new("could not make a temporary directory").because(source.to_string()))?;
     let agora = build("agora", "release")?;
-    let subject = Subject { agora, worker: OnceCell::new(), scratch: scratch.path().to_path_buf() };
+    let subject = Subject {
+        agora,
+        worker: OnceCell::new(),
+        scratch: scratch.path().to_path_buf(),
+        quick: options.quick,
+    };
     let mut figures = Vec::new();
     for bench in BENCHES.iter().filter(|bench| is_chosen(bench, &options.names)) {
         console::heading(bench.name);
@@ -83,6 +94,8 @@ struct Subject {
     /// Built when it is asked for: linking it takes a minute that most benchmarks need not wait for.
     worker: OnceCell<PathBuf>,
     scratch: PathBuf,
+    /// Whether a benchmark that takes long is to be smaller.
+    quick: bool,
 }
 
 impl Subject {
@@ -119,7 +132,7 @@ fn build(package: &str, profile: &str) -> Result<PathBuf, Failure> {
     let messages = Program::cargo()
         .args(["build", "--profile", profile, "--package", package])
         .args(["--message-format", "json-render-diagnostics"])
-        .directory(&workspace::root())
+        .directory(&tree::root())
         .run_for_stdout()?;
     executable_in(&messages, package).ok_or_else(|| {
         Failure::new(format!("cargo did not say where it put `{package}`"))

@@ -10,9 +10,10 @@ use async_trait::async_trait;
 use super::Unavailable;
 use crate::entry::{Entry, Happening};
 use crate::hash::ContentHash;
-use crate::id::{DispatchId, ThreadId};
+use crate::id::{DispatchId, QuestionId, ThreadId};
 use crate::job::Job;
 use crate::name::{Name, Namespace};
+use crate::question::Question;
 use crate::state::{DispatchState, Illegal, Thread};
 use crate::time::Timestamp;
 
@@ -190,6 +191,30 @@ pub struct Filter {
     pub most: usize,
 }
 
+/// A question that is open, as an inbox shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenQuestion {
+    pub question_id: QuestionId,
+    pub namespace: Namespace,
+    pub thread_id: ThreadId,
+    /// The dispatch that asked.
+    pub dispatch_id: DispatchId,
+    pub subagent: Name,
+    pub labels: Vec<Name>,
+    pub question: Question,
+    pub asked_at: Timestamp,
+}
+
+/// Which open questions a list shows. Those that wait longest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenFilter {
+    /// `None`: of every namespace.
+    pub namespace: Option<Namespace>,
+    /// Only those asked after this one, for the next page.
+    pub after: Option<(ThreadId, QuestionId)>,
+    pub most: usize,
+}
+
 /// Something to be told to somebody outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
@@ -236,6 +261,9 @@ pub trait Ledger: fmt::Debug + Send + Sync {
     async fn dispatch(&self, dispatch: &DispatchId) -> Result<Option<DispatchView>, LedgerError>;
 
     async fn list(&self, filter: &Filter) -> Result<Vec<DispatchRow>, LedgerError>;
+
+    /// Returns questions that are open.
+    async fn questions(&self, filter: &OpenFilter) -> Result<Vec<OpenQuestion>, LedgerError>;
 
     /// Returns the threads that somebody has to carry, of every namespace: a dispatch of theirs is live, or they are to go on.
     async fn carried(&self) -> Result<Vec<ThreadId>, LedgerError>;

@@ -4,6 +4,7 @@
 pub mod alarm;
 pub mod blob;
 pub mod compute;
+pub mod ground;
 pub mod lease;
 pub mod ledger;
 pub mod registry;

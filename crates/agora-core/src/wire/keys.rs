@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 
 use super::bootstrap::ThreadKey;
 use super::line::EventKey;
+use super::receipt::ReceiptSigner;
 use crate::id::{DispatchId, ThreadId};
 
 /// Makes keys for dispatches and threads. The same secret gives the same keys, in any process and after a crash.
@@ -29,6 +30,11 @@ impl EngineKeys {
     /// thread, nobody can make it again.
     pub fn thread_key(&self, thread: &ThreadId, salt: &str) -> ThreadKey {
         ThreadKey::new(self.derive("agora thread key", &[thread.as_str(), salt]))
+    }
+
+    /// Returns the key that answers are signed with. Workers get its public half.
+    pub fn receipt_signer(&self) -> ReceiptSigner {
+        ReceiptSigner::new(&self.derive("agora receipt key", &[]))
     }
 
     fn derive(&self, purpose: &str, parts: &[&str]) -> [u8; 32] {

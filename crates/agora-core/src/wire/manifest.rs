@@ -13,6 +13,7 @@ use super::report::{SessionMark, Usage};
 use crate::bundle::{Budget, Model, VariableName};
 use crate::canonical::{self, CanonicalError};
 use crate::event::{Resolved, ResolvedBundle};
+use crate::ground::Author;
 use crate::hash::ContentHash;
 use crate::id::{DispatchId, QuestionId, ThreadId};
 use crate::name::{Name, Namespace};
@@ -177,6 +178,45 @@ pub struct Limits {
     pub budget: Option<Budget>,
 }
 
+/// What the workspace is made from. Everything in it is read, and never written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WorkspaceAt {
+    /// A directory of files that the workspace begins with. Threads share it.
+    #[serde(default)]
+    pub base: Option<Location>,
+    /// The thread's own directory: `files` to lay over the base, `gone` with what of the base is not there.
+    pub ground: Location,
+    /// Directories outside that the workspace's repository reads objects from: what is behind the wall must see them.
+    #[serde(default)]
+    pub borrowed: Vec<Location>,
+    /// Whether it may be made of layers, where the machine can.
+    #[serde(default)]
+    pub layers: Layers,
+    /// Who works there, as git names people. `None` outside a repository.
+    #[serde(default)]
+    pub people: Option<People>,
+}
+
+/// Whether a workspace may be made of layers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layers {
+    /// Where the machine can.
+    #[default]
+    Auto,
+    /// It is a copy.
+    Never,
+}
+
+/// Whose work it is, and who does it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct People {
+    pub author: Author,
+    pub committer: Author,
+}
+
 /// Everything that a worker is to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -208,6 +248,9 @@ pub struct DispatchManifest {
     /// What shall stand between the agent and everything else.
     #[serde(default)]
     pub wall: Wish,
+    /// `None`: an empty directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<WorkspaceAt>,
 }
 
 /// What a dispatch must say; the rest has a default.
@@ -254,6 +297,7 @@ impl DispatchManifest {
             limits,
             secrets: BTreeMap::new(),
             wall: Wish::default(),
+            workspace: None,
         }
     }
 

@@ -193,6 +193,26 @@ pub struct Versions {
     pub runtime: Option<String>,
 }
 
+/// How the workspace was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkspaceReport {
+    /// `overlayfs`, `reflink` or `copy`.
+    pub via: String,
+    /// Why it is no overlay, where it is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// The agent's own commits, as loose objects of git in one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CommitsReport {
+    /// The commit that the agent's HEAD named at the end.
+    pub head: String,
+    pub artifact: Artifact,
+}
+
 /// Everything that is known of a run beside its events. A run that ended early has less.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -218,6 +238,11 @@ pub struct Report {
     #[serde(default = "Built::none")]
     pub wall: Built,
     pub versions: Versions,
+    /// `None` for a workspace that began empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<WorkspaceReport>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commits: Option<CommitsReport>,
     /// Everything else in the `out` directory.
     pub artifacts: Vec<Artifact>,
     /// What was asked but not opened, because the dispatch was cancelled.
@@ -246,6 +271,8 @@ impl Report {
             resumed_with: None,
             wall: Built::none(),
             versions: Versions::default(),
+            workspace: None,
+            commits: None,
             artifacts: Vec::new(),
             kept_question: None,
             warnings: Vec::new(),

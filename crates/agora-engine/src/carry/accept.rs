@@ -68,12 +68,17 @@ impl Engine {
         key: Option<RequestKey>,
         _lease: &dyn Lease,
     ) -> Result<Accepted, AcceptError> {
-        let claim = self.target(&job.target).map(|target| Paper::Claim {
+        let claim = self.claim_for(&job);
+        self.accept_with(job, key, claim).await
+    }
+
+    /// Returns what takes room for a dispatch with the write that accepts it.
+    pub(crate) fn claim_for(&self, job: &Job) -> Option<Paper> {
+        self.target(&job.target).map(|target| Paper::Claim {
             dispatch_id: job.dispatch_id.clone(),
             mark: self.world().mark(),
             most: target.max_concurrent,
-        });
-        self.accept_with(job, key, claim).await
+        })
     }
 
     async fn accept_with(
@@ -157,6 +162,6 @@ impl Engine {
     }
 }
 
-fn event(job: &Job) -> Happening {
+pub(crate) fn event(job: &Job) -> Happening {
     Event::Accepted { dispatch_id: job.dispatch_id.clone(), resolved: job.resolved.clone() }.into()
 }

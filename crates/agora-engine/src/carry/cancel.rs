@@ -4,7 +4,6 @@ use std::pin::pin;
 
 use agora_core::entry::Happening;
 use agora_core::provider::ledger::{LedgerError, ThreadView};
-use agora_core::provider::shelf::Clearing;
 use agora_core::record::Record;
 use agora_core::state::{QuestionState, ThreadState};
 use agora_core::{DispatchId, ThreadId};
@@ -22,12 +21,7 @@ impl Engine {
                 continue;
             }
             let Some(what) = end_of(&view) else { return Ok(view) };
-            for (dispatch, _) in view.thread.dispatches() {
-                let cleared = self.world().shelf.clear(dispatch, Clearing::Workspace).await;
-                cleared.map_err(CarryError::Shelf)?;
-                let job = self.papers(dispatch).await?.job;
-                self.world().vault.forget(&job).await.map_err(CarryError::Secret)?;
-            }
+            self.clear_ended(&view).await?;
             match self.append(&view, what, Vec::new()).await {
                 Ok(()) | Err(LedgerError::Moved { .. }) => {}
                 Err(error) => return Err(CarryError::Ledger(error)),

@@ -122,6 +122,10 @@ impl Engine {
     ) -> Result<(), CarryError> {
         let job = &dispatch.job;
         let known = report.as_ref().and_then(|text| self.read_report(&job.dispatch_id, text));
+        if let Some(report) = &known {
+            // Before anything of the run goes, and before the end is recorded: whoever comes back does it again.
+            self.world.grounds.bring_home(job, report).await.map_err(CarryError::Shelf)?;
+        }
         let saved = known.as_ref().is_some_and(|report| report.workspace_saved);
         let closes = closes(&event, job);
         if saved || closes {

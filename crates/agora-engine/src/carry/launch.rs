@@ -50,7 +50,7 @@ impl Engine {
         let bootstrap = Bootstrap {
             manifest: at,
             event_key: self.world.keys.event_key(&job.dispatch_id),
-            receipt_key: self.world.receipt_key,
+            receipt_key: Some(self.world.keys.receipt_signer().public_key()),
             thread_key: self.world.keys.thread_key(&job.thread_id, &job.salt),
             secrets,
         };
@@ -100,6 +100,9 @@ impl Engine {
         manifest.continuation.clone_from(&job.continuation);
         manifest.prior = self.prior(view, job).await?;
         manifest.secrets.clone_from(&job.secrets);
+        if let Some(ground) = &job.ground {
+            manifest.workspace = Some(self.world.grounds.locate(ground, job).map_err(CarryError::Shelf)?);
+        }
         Ok(manifest)
     }
 

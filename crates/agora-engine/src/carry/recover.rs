@@ -82,14 +82,9 @@ impl Engine {
         Ok(Found::Settled)
     }
 
-    /// Takes away what was staged to go on with a thread that had ended, by somebody who died before it went on.
+    /// Takes away what was staged to go on with a thread that had ended, or was left of it, by somebody who died on the way.
     async fn unstage_ended(&self, view: &ThreadView) -> Result<(), CarryError> {
-        match view.thread.dispatches().last() {
-            Some((last, _)) if view.thread.has_ended() => {
-                self.world().vault.forget(&self.papers(last).await?.job).await.map_err(CarryError::Secret)
-            }
-            _ => Ok(()),
-        }
+        if view.thread.has_ended() { self.clear_ended(view).await } else { Ok(()) }
     }
 
     /// Carries a thread until it rests, and goes on with it when a provider's limit is over and nobody else decides.

@@ -32,7 +32,9 @@ pub struct Swept {
     pub snapshots: Vec<DispatchId>,
     /// Dispatches that have ended, or that no ledger knows, and of which something was left where workers run.
     pub leftovers: Vec<DispatchId>,
-    /// What the places of all dispatches took before, in bytes.
+    /// Cached copies that no thread stands on, and that are not the newest of what they were made from.
+    pub bases: u64,
+    /// What the places of all dispatches, and what they work on, took before, in bytes.
     pub bytes_before: u64,
     pub bytes_after: u64,
 }
@@ -69,6 +71,7 @@ impl Engine {
                 }
             }
         }
+        self.sweep_grounds(mode, &mut swept).await?;
         self.make_room(mode, most_bytes.unwrap_or(u64::MAX), ended, &mut swept).await?;
         self.stop_leftovers(mode, &mut swept).await?;
         Ok(swept)
@@ -89,6 +92,22 @@ impl Engine {
                 swept.leftovers.push(id);
             }
         }
+        Ok(())
+    }
+
+    /// Takes away what threads worked on that nobody knows any more, and cached copies that no thread needs.
+    async fn sweep_grounds(&self, mode: Sweep, swept: &mut Swept) -> Result<(), CarryError> {
+        let grounds = &self.world().grounds;
+        let mut unknown = Vec::new();
+        for thread in grounds.list().await.map_err(CarryError::Shelf)? {
+            if self.world().ledger.thread(&thread).await.map_err(CarryError::Ledger)?.is_none() {
+                unknown.push(thread);
+            }
+        }
+        let done = grounds.sweep(&unknown, mode == Sweep::Really).await.map_err(CarryError::Shelf)?;
+        swept.bases = done.bases;
+        swept.bytes_before += done.bytes_before;
+        swept.bytes_after += done.bytes_after;
         Ok(())
     }
 
@@ -143,6 +162,7 @@ impl Engine {
             self.clear(Sweep::Really, &job.dispatch_id, Clearing::Everything).await?;
             self.world().vault.forget(&job).await.map_err(CarryError::Secret)?;
         }
+        self.world().grounds.forget(thread).await.map_err(CarryError::Shelf)?;
         Ok(true)
     }
 

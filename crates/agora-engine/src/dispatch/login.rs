@@ -46,6 +46,20 @@ pub(crate) struct Chosen {
 }
 
 impl Agora {
+    /// Returns what a vendor's program would log in with, if a dispatch like this one ran it. `None`: there is nothing.
+    pub async fn login_of(
+        &self,
+        vendor: &'static Vendor,
+        dispatch: &Dispatch,
+    ) -> Result<Option<UsedLogin>, Error> {
+        let env = self.resolve_env(dispatch).await?;
+        match self.choose_login(vendor.runtime, dispatch, &env).await {
+            Ok(chosen) => Ok(chosen.used),
+            Err(Error::NoLogin { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Chooses the login for a runtime, before anything is recorded.
     pub(crate) async fn choose_login(
         &self,

@@ -5,8 +5,10 @@ pub(crate) mod resolve;
 pub(crate) mod result;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use agora_core::bundle::{Budget, VariableName};
+use agora_core::ground::GroundRequest;
 use agora_core::job::Attendance;
 use agora_core::limits::{DISPATCH_SECONDS, RETENTION_DAYS};
 use agora_core::secret::SecretValue;
@@ -43,6 +45,7 @@ pub struct Dispatch {
     pub(crate) idempotency_key: Option<String>,
     pub(crate) dispatch_id: Option<String>,
     pub(crate) attendance: Attendance,
+    pub(crate) ground: GroundRequest,
 }
 
 /// Which capabilities are laid over the workspace.
@@ -80,13 +83,25 @@ impl Dispatch {
             idempotency_key: None,
             dispatch_id: None,
             attendance: Attendance::Watched,
+            ground: GroundRequest::Empty,
         }
+    }
+
+    /// Names another subagent than it began with.
+    pub fn subagent(mut self, subagent: impl Into<String>) -> Self {
+        self.subagent = subagent.into();
+        self
     }
 
     /// Names the place where it runs. Else `local`.
     pub fn target(mut self, target: impl Into<String>) -> Self {
         self.target = target.into();
         self
+    }
+
+    /// Returns the name of the place where it runs.
+    pub fn target_name(&self) -> &str {
+        &self.target
     }
 
     /// Adds an env bundle; later ones win. The first takes the place of `default`.
@@ -188,6 +203,38 @@ impl Dispatch {
     /// Chooses the id.
     pub fn dispatch_id(mut self, id: impl Into<String>) -> Self {
         self.dispatch_id = Some(id.into());
+        self
+    }
+
+    /// Gives the agent a directory to work on: inside a git repository, that repository as it is now. It is read when the dispatch is
+    /// accepted, and never written: the agent works on a copy. Without this, the workspace begins empty.
+    pub fn workspace(mut self, dir: impl Into<PathBuf>) -> Self {
+        let base = match self.ground {
+            GroundRequest::Directory { base, .. } => base,
+            GroundRequest::Empty | GroundRequest::Url { .. } => None,
+        };
+        self.ground = GroundRequest::Directory { path: dir.into(), base };
+        self
+    }
+
+    /// Gives the agent a commit of the repository that the workspace lies in, instead of the working tree. Without a workspace, of the
+    /// one that the current directory lies in.
+    pub fn base(mut self, rev: impl Into<String>) -> Self {
+        self.ground = match self.ground {
+            GroundRequest::Empty => {
+                GroundRequest::Directory { path: PathBuf::from("."), base: Some(rev.into()) }
+            }
+            GroundRequest::Directory { path, .. } => {
+                GroundRequest::Directory { path, base: Some(rev.into()) }
+            }
+            GroundRequest::Url { url, .. } => GroundRequest::Url { url, rev: Some(rev.into()) },
+        };
+        self
+    }
+
+    /// Gives the agent a repository that is fetched from a URL: its default branch, or what [`Self::base`] names.
+    pub fn workspace_from(mut self, url: impl Into<String>) -> Self {
+        self.ground = GroundRequest::Url { url: url.into(), rev: None };
         self
     }
 

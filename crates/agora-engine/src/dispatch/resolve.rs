@@ -37,11 +37,14 @@ pub(crate) struct Checked {
     /// What is staged for the thread alone.
     pub(crate) secrets: BTreeMap<VariableName, SecretValue>,
     pub(crate) login: Option<UsedLogin>,
+    /// Whether what runs comes with agora, and has to be stored first.
+    pub(crate) is_built_in: bool,
 }
 
 impl Agora {
     pub(crate) async fn resolve(&self, dispatch: &Dispatch, world: &World) -> Result<Checked, Error> {
-        let found: Found<Subagent> = self.get(&reference("subagent", &dispatch.subagent)?).await?;
+        let found = self.subagent(&reference("subagent", &dispatch.subagent)?).await?;
+        let is_built_in = found.is_built_in();
         let (subagent, subagent_at) = (&found.body, resolved(found.name.clone(), found.version));
         let capabilities = self.resolve_capabilities(dispatch, subagent).await?;
         let env = self.resolve_env(dispatch).await?;
@@ -96,7 +99,7 @@ impl Agora {
         job.attendance = dispatch.attendance;
         let names = staged.keys().map(|name| (name.clone(), staged_secret(&job.thread_id, name.as_str())));
         job.secrets = stored.into_iter().chain(names).collect();
-        Ok(Checked { key: request_key(dispatch)?, job, secrets: staged, login: used })
+        Ok(Checked { key: request_key(dispatch)?, job, secrets: staged, login: used, is_built_in })
     }
 
     async fn resolve_capabilities(
@@ -127,7 +130,7 @@ impl Agora {
         Ok(bundles)
     }
 
-    async fn resolve_env(&self, dispatch: &Dispatch) -> Result<Vec<Found<EnvBundle>>, Error> {
+    pub(super) async fn resolve_env(&self, dispatch: &Dispatch) -> Result<Vec<Found<EnvBundle>>, Error> {
         let Some(names) = &dispatch.env else {
             return Ok(self.default_env().await?.into_iter().collect());
         };
@@ -261,6 +264,7 @@ fn request_key(dispatch: &Dispatch) -> Result<Option<RequestKey>, Error> {
         "processes": dispatch.processes,
         "labels": dispatch.labels,
         "priority": dispatch.priority,
+        "workspace": format!("{:?}", dispatch.ground),
     });
     let request: ContentHash = canonical::hash(&request).map_err(Error::Canonical)?;
     Ok(Some(RequestKey { key: key.clone(), request }))

@@ -1,8 +1,10 @@
 //! What became of a dispatch, as `agora dispatch run --json` prints it and `describe` returns it later.
 
 use agora_core::event::Resolved;
+use agora_core::ground::Ground;
 use agora_core::id::QuestionId;
 use agora_core::provider::compute::ImageId;
+use agora_core::provider::ground::CameHome;
 use agora_core::provider::ledger::{DispatchView, StateWord, ThreadView};
 use agora_core::question::Question;
 use agora_core::reason::Failure;
@@ -10,6 +12,7 @@ use agora_core::state::DispatchState;
 use agora_core::wall::Built;
 use agora_core::wire::report::{
     LeftOut, Output, OutputFile, PatchReport, Report, ResumedWith, Usage, VerifyReport, Versions,
+    WorkspaceReport,
 };
 use agora_core::{DispatchId, Name, ThreadId, Timestamp};
 use serde::Serialize;
@@ -64,6 +67,9 @@ pub struct DispatchResult {
     pub ended_at: Option<Timestamp>,
     /// Whether the thread can go on in the same workspace.
     pub workspace_saved: bool,
+    /// What the agent worked on. `None`: a directory that began empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<Workspace>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed_with: Option<ResumedWith>,
     pub versions: Versions,
@@ -87,6 +93,9 @@ pub struct NeedsInput {
     pub partial_state: Value,
     /// Every item with all that it says.
     pub questions: Vec<Value>,
+    /// The question itself, for who shows it.
+    #[serde(skip)]
+    pub asked: Question,
 }
 
 /// What the agent changed.
@@ -99,10 +108,23 @@ pub struct Patch {
     pub files: u64,
     pub insertions: u64,
     pub deletions: u64,
+    /// The same in the repository that the workspace was taken from, with the agent's own commits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub git_ref: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub redacted_files: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
+}
+
+/// What the agent worked on, and how it was laid out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Workspace {
+    #[serde(flatten)]
+    pub ground: Ground,
+    #[serde(flatten)]
+    pub via: Option<WorkspaceReport>,
 }
 
 /// What was read for a result.
@@ -111,6 +133,7 @@ pub(crate) struct Read {
     pub(crate) view: DispatchView,
     pub(crate) thread: ThreadView,
     pub(crate) report: Option<Report>,
+    pub(crate) home: CameHome,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) place: Option<u64>,
@@ -118,7 +141,7 @@ pub(crate) struct Read {
 
 impl From<Read> for DispatchResult {
     fn from(read: Read) -> Self {
-        let Read { view, thread, report, stdout, stderr, place } = read;
+        let Read { view, thread, report, home, stdout, stderr, place } = read;
         let job = view.job;
         let report = report.unwrap_or_else(|| Report::new(job.dispatch_id.clone(), view.accepted_at));
         let (failure, needs_input) = match &view.state {
@@ -129,7 +152,8 @@ impl From<Read> for DispatchResult {
             | DispatchState::Finished
             | DispatchState::Cancelled => (None, None),
         };
-        let patch = |name: &str, patch: PatchReport| Patch {
+        let patch = |name: &str, git_ref: Option<&String>, patch: PatchReport| Patch {
+            git_ref: git_ref.cloned(),
             reference: format!("{}/{name}", job.dispatch_id),
             files: patch.files,
             insertions: patch.insertions,
@@ -147,8 +171,8 @@ impl From<Read> for DispatchResult {
             needs_input,
             failure,
             verify: report.verify,
-            patch: report.patch.map(|of| patch("patch.diff", of)),
-            patch_since_pause: report.patch_since_pause.map(|of| patch("patch-since-pause.diff", of)),
+            patch: report.patch.map(|of| patch("patch.diff", home.git_ref.as_ref(), of)),
+            patch_since_pause: report.patch_since_pause.map(|of| patch("patch-since-pause.diff", None, of)),
             outputs: report.outputs,
             outputs_left_out: report.outputs_left_out,
             usage: report.usage,
@@ -160,7 +184,8 @@ impl From<Read> for DispatchResult {
             workspace_saved: report.workspace_saved,
             resumed_with: report.resumed_with,
             versions: report.versions,
-            warnings: report.warnings,
+            warnings: report.warnings.into_iter().chain(home.warnings.iter().cloned()).collect(),
+            workspace: job.ground.map(|ground| Workspace { ground: *ground, via: report.workspace }),
             place,
             dispatch_id: job.dispatch_id,
             thread_id: job.thread_id,
@@ -211,6 +236,7 @@ impl NeedsInput {
             context: question.context().map(str::to_owned),
             partial_state: question.partial_state().clone(),
             questions: whole["questions"].as_array().cloned().unwrap_or_default(),
+            asked: question.clone(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `agora.toml`, the user's: which places to run there are, and how much may be kept.
+//! `agora.toml`, the user's or a project's: which places to run there are, and how much may be kept.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use agora_core::Name;
 use agora_core::wall::{Grant, Isolation, Network, Tools, Wish};
+use agora_core::wire::manifest::Layers;
 use serde::Deserialize;
 
 use super::container::{self, Compute, Written};
@@ -62,6 +63,7 @@ enum ToolsWord {
 #[serde(deny_unknown_fields, default)]
 struct Store {
     max: Option<String>,
+    overlay: Option<Layers>,
 }
 
 /// Why a file of settings cannot be used.
@@ -81,7 +83,22 @@ pub(super) fn lay(path: &Path, settings: &mut Settings) -> Result<(), SettingsEr
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(SettingsError::Unreadable(error)),
     };
-    let file: File = toml::from_str(&text).map_err(|error| SettingsError::Wrong(in_a_line(&text, &error)))?;
+    lay_text(&text, settings)
+}
+
+/// Lays what a file's text says over the settings.
+pub(super) fn lay_text(text: &str, settings: &mut Settings) -> Result<(), SettingsError> {
+    let file = toml::from_str(text).map_err(|error| SettingsError::Wrong(in_a_line(text, &error)))?;
+    lay_file(file, settings)
+}
+
+/// Lays what is left of a file over the settings.
+pub(super) fn lay_table(table: toml::Table, settings: &mut Settings) -> Result<(), SettingsError> {
+    let file = File::deserialize(table).map_err(|error| SettingsError::Wrong(error.message().to_owned()))?;
+    lay_file(file, settings)
+}
+
+fn lay_file(file: File, settings: &mut Settings) -> Result<(), SettingsError> {
     for (name, target) in file.target {
         let parsed: Name = match name.parse() {
             Ok(parsed) => parsed,
@@ -95,11 +112,12 @@ pub(super) fn lay(path: &Path, settings: &mut Settings) -> Result<(), SettingsEr
         let max = bytes(&max).ok_or_else(|| SettingsError::Wrong(not_a_size("store.max", &max)))?;
         settings.store_max_bytes = max;
     }
+    settings.workspace_layers = file.store.overlay.unwrap_or(settings.workspace_layers);
     Ok(())
 }
 
 /// Says what is wrong and where, without a drawing.
-fn in_a_line(text: &str, error: &toml::de::Error) -> String {
+pub(super) fn in_a_line(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map(|before| format!("line {}: ", before.matches('\n').count() + 1));
     format!("{}{}", line.unwrap_or_default(), error.message().trim_end())
@@ -183,7 +201,7 @@ fn not_a_size(key: &str, text: &str) -> String {
 }
 
 /// Reads a size: a whole number with `B`, `KiB`, `MiB`, `GiB` or `TiB`.
-fn bytes(text: &str) -> Option<u64> {
+pub(super) fn bytes(text: &str) -> Option<u64> {
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let shift = match unit.trim() {
@@ -213,13 +231,13 @@ mod tests {
     #[test]
     fn what_is_said_is_laid_over_the_defaults() {
         let settings = read(
-            "[target.local]\nmax_concurrent = 5\n[target.big]\nmemory = \"4GiB\"\n[store]\nmax = \"1GiB\"\n",
+            "[target.local]\nmax_concurrent = 5\n[target.big]\nmemory = \"4GiB\"\n[store]\nmax = \"1GiB\"\noverlay = \"never\"\n",
         )
         .unwrap();
         let target = |name: &str| settings.targets[&name.parse::<Name>().unwrap()].clone();
         assert_eq!(target("local").max_concurrent, 5);
         assert_eq!((target("big").max_concurrent, target("big").memory_bytes), (2, Some(4 << 30)));
-        assert_eq!(settings.store_max_bytes, 1 << 30);
+        assert_eq!((settings.store_max_bytes, settings.workspace_layers), (1 << 30, Layers::Never));
     }
 
     #[test]

@@ -2,38 +2,43 @@
 
 mod container;
 mod file;
+mod project;
+mod sift;
+mod vault;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use agora_core::Name;
 use agora_core::blobs::Blobs;
 use agora_core::bundle::VariableName;
-use agora_core::job::Job;
-use agora_core::provider::secret::{SecretError, SecretStore};
-use agora_core::secret::{SecretRef, SecretValue};
+use agora_core::provider::secret::SecretStore;
+use agora_core::secret::SecretValue;
 use agora_core::time::Clock;
 use agora_core::wall::{Isolation, Wish};
-use agora_core::wire::bootstrap::Supplied;
 use agora_core::wire::keys::EngineKeys;
-use agora_core::{Name, ThreadId};
+use agora_core::wire::manifest::Layers;
+use agora_providers::codex::CodexHome;
 use agora_providers::compute::{LocalProcess, WorkerProgram, boot_id};
+use agora_providers::ground::LocalGrounds;
 use agora_providers::keys::engine_secret;
 use agora_providers::lease::LocalLeases;
 use agora_providers::ledger::SqliteLedger;
-use agora_providers::secret::command_secret;
 use agora_providers::shelf::LocalShelf;
+use agora_providers::trust::TrustStore;
 use agora_providers::{Home, SystemAlarm};
-use async_trait::async_trait;
 
 use crate::carry::CarryError;
-use crate::dispatch::resolve::staged_folder;
 use crate::error::Error;
-use crate::world::{Entropy, Target, Task, Tasks, Vault, World};
+use crate::world::{Entropy, Target, Task, Tasks, World};
+use vault::LocalVault;
 
 pub use container::ContainerTarget;
 pub use file::SettingsError;
+pub use project::Ignored;
+pub(crate) use project::Project;
 
 /// How an engine is set up. Every part has a default.
 #[derive(Clone, Debug)]
@@ -43,12 +48,18 @@ pub struct Settings {
     pub worker: WorkerProgram,
     /// Variables that workers get of their starter's: where programs are, and how to speak. No credentials.
     pub environment: Vec<(OsString, OsString)>,
+    /// Variables that the host's git gets, which takes workspaces and brings work home: where it is, and whose it is.
+    pub git_environment: Vec<(OsString, OsString)>,
     /// What the caller's own environment has to log in with. Used when a dispatch has nothing else.
     pub logins: BTreeMap<VariableName, SecretValue>,
     /// Where daemons that run containers usually listen.
     pub sockets: Vec<PathBuf>,
     /// What all dispatches' places together may take, before a sweep takes snapshots of ended threads away.
     pub store_max_bytes: u64,
+    /// What a project's file says that does not count, because nobody trusts it.
+    pub ignored: Option<Ignored>,
+    /// Whether workspaces may be made of layers, by overlayfs, where the machine can. Else they are copies.
+    pub workspace_layers: Layers,
 }
 
 /// A named place to run.
@@ -95,9 +106,12 @@ impl Settings {
             targets: BTreeMap::from([(local(), TargetSettings::default())]),
             worker: WorkerProgram { program: program.as_ref().to_owned(), arguments },
             environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
+            git_environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
             logins: BTreeMap::new(),
             sockets: ["/var/run/docker.sock", "/run/podman/podman.sock"].map(PathBuf::from).to_vec(),
             store_max_bytes: 10 << 30,
+            ignored: None,
+            workspace_layers: Layers::Auto,
         }
     }
 
@@ -105,6 +119,12 @@ impl Settings {
     pub fn with_file(mut self, path: &Path) -> Result<Self, Error> {
         let laid = file::lay(path, &mut self);
         laid.map_err(|source| Error::Settings { file: path.to_owned(), source })?;
+        Ok(self)
+    }
+
+    /// Lays what counts of a project's file over these.
+    pub(crate) fn with_project(mut self, project: Project, trust: &TrustStore) -> Result<Self, Error> {
+        self.ignored = project.lay(trust, &mut self)?;
         Ok(self)
     }
 
@@ -137,11 +157,18 @@ impl Settings {
             ledger: Arc::new(ledger),
             leases: Arc::new(LocalLeases::new(home.clone())),
             shelf: Arc::new(LocalShelf::new(home.clone())),
+            grounds: Arc::new(
+                LocalGrounds::new(home.clone(), &self.git_environment).with_layers(self.workspace_layers),
+            ),
             blobs,
-            vault: Arc::new(LocalVault(secrets)),
+            vault: Arc::new(LocalVault {
+                secrets,
+                codex: CodexHome::below(home.root()),
+                environment: self.environment.clone(),
+                clock: Arc::clone(&clock),
+            }),
             targets: self.targets.iter().map(|(name, settings)| (name.clone(), target(settings))).collect(),
             keys: EngineKeys::new(engine_secret(home).map_err(Error::Home)?),
-            receipt_key: None,
             alarm: Arc::new(SystemAlarm::new(Arc::clone(&clock))),
             clock,
             tasks: Arc::new(TokioTasks),
@@ -154,48 +181,6 @@ impl Settings {
 fn local() -> Name {
     #[expect(clippy::expect_used, reason = "it is one")]
     "local".parse().expect("`local` is a name")
-}
-
-/// Secrets of this machine's store, and what commands print.
-#[derive(Debug)]
-struct LocalVault(Arc<dyn SecretStore>);
-
-#[async_trait]
-impl Vault for LocalVault {
-    async fn supply(&self, reference: &SecretRef) -> Supplied {
-        match reference {
-            SecretRef::Local(name) => match self.0.get(name).await {
-                Ok(value) => Supplied::Value(value),
-                Err(SecretError::Unavailable(error)) => Supplied::Unreachable(crate::error::chain(&error)),
-                Err(error) => Supplied::Missing(crate::error::chain(&error)),
-            },
-            SecretRef::Command(command) => command_secret(command).await,
-            SecretRef::AwsSecretsManager(_) => {
-                Supplied::Unreachable("this agora was built without AWS".to_owned())
-            }
-        }
-    }
-
-    async fn forget(&self, job: &Job) -> Result<(), SecretError> {
-        let folder = staged_folder(&job.thread_id);
-        for name in job.secrets.values() {
-            // What was stored for everybody stays.
-            if let Ok(SecretRef::Local(name)) = name.parse()
-                && name.as_str().starts_with(&folder)
-            {
-                self.0.remove(&name).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn forget_stray(&self, thread: &ThreadId) -> Result<(), SecretError> {
-        let folder = staged_folder(thread);
-        for name in self.0.names().await?.iter().filter(|name| name.as_str().starts_with(&folder)) {
-            self.0.remove(name).await?;
-        }
-        Ok(())
-    }
 }
 
 /// Tasks of the runtime that the caller is in.

@@ -11,6 +11,7 @@ mod chance;
 mod check;
 mod deed;
 mod executor;
+mod grounds;
 mod journal;
 mod machine;
 mod scenario;

@@ -10,6 +10,7 @@ use agora_engine::{Engine, Sweep, Target, World};
 
 use crate::deed::{self, Deed, Told};
 use crate::executor::{Executor, Process};
+use crate::grounds::NoGrounds;
 use crate::machine::{Faults, Machine};
 use crate::seams::{Seams, whole};
 use crate::store::{Kind, Store};
@@ -83,12 +84,12 @@ impl Story {
         let world = World {
             ledger: seams.clone(),
             leases: seams.clone(),
+            grounds: Arc::new(NoGrounds),
             shelf: seams.clone(),
             blobs: Blobs::new(seams.clone()),
             vault: seams.clone(),
             targets: BTreeMap::from([("local".parse().unwrap(), target)]),
             keys: self.machine.keys.clone(),
-            receipt_key: None,
             clock: seams.clone(),
             alarm: seams.clone(),
             tasks: seams.clone(),

@@ -47,6 +47,7 @@ pub(super) fn forget(connection: &Connection, thread: &ThreadId) -> Result<bool,
         "DELETE FROM dispatches WHERE thread = ?1",
         "DELETE FROM outbox WHERE thread = ?1",
         "DELETE FROM wishes WHERE thread = ?1",
+        "DELETE FROM questions WHERE thread = ?1",
         "DELETE FROM entries WHERE thread = ?1",
         "DELETE FROM threads WHERE thread = ?1",
     ] {

@@ -22,6 +22,7 @@ mod list;
 mod outbox;
 mod papers;
 mod past;
+mod questions;
 mod queue;
 mod reader;
 mod row;

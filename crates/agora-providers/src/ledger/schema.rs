@@ -7,9 +7,10 @@ use agora_core::provider::{Outage, Unavailable};
 use rusqlite::Connection;
 
 use super::fault::Fault;
+use super::standing;
 
 /// The step to version 1, to version 2, and so on. A step that was released never changes.
-const STEPS: [&str; 1] = [include_str!("schema_1.sql")];
+const STEPS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
 
 /// The version that this agora reads and writes.
 pub(super) const CURRENT: usize = STEPS.len();
@@ -37,11 +38,15 @@ pub(super) fn bring_up(connection: &Connection) -> Result<(), Fault> {
         return Ok(());
     }
     let steps = STEPS[version..].concat();
-    let steps = format!("BEGIN IMMEDIATE;\n{steps}PRAGMA user_version = {CURRENT};\nCOMMIT;");
-    connection.execute_batch(&steps).inspect_err(|_| {
+    let steps = format!("BEGIN IMMEDIATE;\n{steps}PRAGMA user_version = {CURRENT};");
+    let undo = || {
         // The connection is dropped with the transaction, if this does not work either.
         let _ = connection.execute_batch("ROLLBACK");
-    })?;
+    };
+    connection.execute_batch(&steps).inspect_err(|_| undo())?;
+    // What is only a cache follows from the rest, also where a step made it anew.
+    standing::rebuild(connection).inspect_err(|_| undo())?;
+    connection.execute_batch("COMMIT").inspect_err(|_| undo())?;
     Ok(())
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use agora_core::entry::Entry;
 use agora_core::provider::ledger::{
-    Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, Outgoing, ThreadView,
-    Watch,
+    Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, OpenFilter,
+    OpenQuestion, Outgoing, ThreadView, Watch,
 };
 use agora_core::time::{Clock, Timestamp};
 use agora_core::{DispatchId, Name, Namespace, ThreadId};
@@ -15,7 +15,7 @@ use super::bell::Bell;
 use super::files::Files;
 use super::reader::Reader;
 use super::writer::Writer;
-use super::{agenda, append, list, outbox, past, queue, standing, view};
+use super::{agenda, append, list, outbox, past, questions, queue, standing, view};
 use crate::home::Home;
 
 /// Keeps the ledger in one SQLite file under `$AGORA_HOME`, which any number of processes share.
@@ -90,6 +90,10 @@ impl Ledger for SqliteLedger {
 
     async fn list(&self, filter: &Filter) -> Result<Vec<DispatchRow>, LedgerError> {
         self.reader.read(|connection| list::list(connection, filter))
+    }
+
+    async fn questions(&self, filter: &OpenFilter) -> Result<Vec<OpenQuestion>, LedgerError> {
+        self.reader.read(|connection| questions::open(connection, filter))
     }
 
     async fn carried(&self) -> Result<Vec<ThreadId>, LedgerError> {

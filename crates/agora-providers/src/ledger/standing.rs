@@ -15,6 +15,7 @@ use rusqlite::{Connection, params};
 use super::fault::Fault;
 use super::papers;
 use super::past::Past;
+use super::questions;
 use super::row::{number, parsed, prepare, signed};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -31,6 +32,7 @@ pub(super) fn settle(
         return Ok(());
     }
     for (place, entry) in new {
+        questions::settle(connection, *place, entry)?;
         if let Happening::Event(event) = &entry.what {
             settle_dispatch(connection, *place, entry.at, event)?;
         }
@@ -130,7 +132,9 @@ fn accept(connection: &Connection, place: u64, at: Timestamp, id: &DispatchId) -
 
 /// Makes the cache again from entries and papers.
 pub(super) fn rebuild(connection: &Connection) -> Result<(), Fault> {
-    connection.execute_batch("DELETE FROM labels; DELETE FROM dispatches; DELETE FROM threads;")?;
+    connection.execute_batch(
+        "DELETE FROM labels; DELETE FROM dispatches; DELETE FROM threads; DELETE FROM questions;",
+    )?;
     // Not among the plans that are looked at: this one is to see everything.
     let mut all = connection.prepare("SELECT DISTINCT thread FROM entries ORDER BY thread")?;
     let ids = all.query_map([], |row| parsed::<ThreadId>(row, 0))?.collect::<Result<Vec<_>, _>>()?;

@@ -61,6 +61,9 @@ impl LocalShelf {
         self.home.prepare()?;
         self.home.make_dir(&self.home.root().join(DISPATCHES))?;
         dir.directories().iter().try_for_each(|dir| self.home.make_dir(dir))?;
+        if manifest.workspace.is_some() {
+            self.home.make_dir(&dir.layers())?;
+        }
         // There from the beginning, so that whoever waits for lines has a file to watch.
         let events = dir.events();
         let touched = OpenOptions::new().append(true).create(true).mode(0o600).open(&events);

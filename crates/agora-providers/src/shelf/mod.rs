@@ -7,3 +7,5 @@ mod size;
 pub(crate) mod untrusted;
 
 pub use local::LocalShelf;
+pub(crate) use remove::remove;
+pub(crate) use size::of as size_of;

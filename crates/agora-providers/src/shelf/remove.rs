@@ -12,7 +12,7 @@ const OPEN: u32 = 0o700;
 const ROUNDS: u32 = 3;
 
 /// Removes whatever has a name. Links are removed, not followed; what is gone is fine.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
         Err(error) => return gone_is_fine(Err(error)),

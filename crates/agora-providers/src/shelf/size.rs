@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 /// Adds up a file, or the files below a directory. Links are not followed; what is gone, or closed to us, takes nothing.
-pub(super) fn of(path: &Path) -> io::Result<u64> {
+pub(crate) fn of(path: &Path) -> io::Result<u64> {
     let mut waiting = vec![path.to_owned()];
     let mut bytes = 0;
     while let Some(path) = waiting.pop() {

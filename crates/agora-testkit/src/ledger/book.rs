@@ -8,11 +8,11 @@ use agora_core::entry::{Entry, Happening};
 use agora_core::event::Event;
 use agora_core::job::{self, Job};
 use agora_core::provider::ledger::{
-    Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, LedgerError, Outgoing, Paper, StateWord,
-    ThreadView,
+    Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, LedgerError, OpenFilter, OpenQuestion,
+    Outgoing, Paper, StateWord, ThreadView,
 };
 use agora_core::record::Record;
-use agora_core::state::{DispatchState, Illegal, Thread, ThreadState};
+use agora_core::state::{DispatchState, Illegal, QuestionState, Thread, ThreadState};
 use agora_core::{ContentHash, DispatchId, Name, Namespace, ThreadId, Timestamp};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -237,6 +237,45 @@ impl Book {
             claimed: view.claim.is_some(),
         };
         Some((job.namespace, row))
+    }
+
+    pub(super) fn questions(&self, filter: &OpenFilter) -> Vec<OpenQuestion> {
+        let asked = self.order.iter().flatten().filter_map(|(thread, seq)| {
+            let recorded = self.threads.get(thread)?;
+            let entry = recorded.entries.get(usize::try_from(*seq).ok()? - 1)?;
+            let Happening::Event(Event::NeedsInput { dispatch_id, question_id, question, .. }) = &entry.what
+            else {
+                return None;
+            };
+            let asked = recorded.thread.questions().iter().find(|asked| asked.id == *question_id)?;
+            let job = &self.dispatches.get(dispatch_id)?.job;
+            let row = OpenQuestion {
+                question_id: question_id.clone(),
+                namespace: entry.namespace.clone(),
+                thread_id: thread.clone(),
+                dispatch_id: dispatch_id.clone(),
+                subagent: job.resolved.subagent.name.clone(),
+                labels: job.labels.clone(),
+                question: question.clone(),
+                asked_at: entry.at,
+            };
+            Some((asked.state, row))
+        });
+        let closed = [
+            QuestionState::Answered,
+            QuestionState::Declined,
+            QuestionState::Expired,
+            QuestionState::Cancelled,
+        ];
+        let asked: Vec<_> = asked.filter(|(state, _)| !closed.contains(state)).collect();
+        let is_last = |(_, row): &(_, OpenQuestion)| {
+            filter.after.as_ref() == Some(&(row.thread_id.clone(), row.question_id.clone()))
+        };
+        let skip = asked.iter().position(is_last).map_or(0, |place| place + 1);
+        let open = asked.into_iter().skip(skip).filter(|(state, _)| *state == QuestionState::Open);
+        let open = open.map(|(_, row)| row);
+        let open = open.filter(|row| filter.namespace.as_ref().is_none_or(|wanted| *wanted == row.namespace));
+        open.take(filter.most).collect()
     }
 
     pub(super) fn carried(&self) -> Vec<ThreadId> {

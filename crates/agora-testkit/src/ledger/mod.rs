@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agora_core::entry::Entry;
 use agora_core::provider::ledger::{
-    Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, Outgoing, ThreadView,
-    Watch,
+    Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, OpenFilter,
+    OpenQuestion, Outgoing, ThreadView, Watch,
 };
 use agora_core::time::{Clock, Timestamp};
 use agora_core::{DispatchId, Name, Namespace, ThreadId};
@@ -107,6 +107,10 @@ impl Ledger for MemoryLedger {
 
     async fn list(&self, filter: &Filter) -> Result<Vec<DispatchRow>, LedgerError> {
         Ok(self.book().list(filter))
+    }
+
+    async fn questions(&self, filter: &OpenFilter) -> Result<Vec<OpenQuestion>, LedgerError> {
+        Ok(self.book().questions(filter))
     }
 
     async fn carried(&self) -> Result<Vec<ThreadId>, LedgerError> {

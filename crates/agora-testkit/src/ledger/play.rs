@@ -6,7 +6,7 @@ use std::time::Duration;
 use agora_core::entry::Happening;
 use agora_core::job::{Attendance, Job};
 use agora_core::provider::ledger::{
-    Append, ClaimMark, Filter, Ledger, LedgerError, Paper, StateWord, ThreadView,
+    Append, ClaimMark, Filter, Ledger, LedgerError, OpenFilter, Paper, StateWord, ThreadView,
 };
 use agora_core::record::{AtExpiry, Record};
 use agora_core::state::{DispatchState, QuestionState, ThreadState};
@@ -218,6 +218,11 @@ async fn survey(ledger: &dyn Ledger, clock: &SetClock) -> Vec<String> {
     }
     for filter in filters() {
         said_to.push(said(ledger.list(&filter).await));
+    }
+    for (namespace, after, most) in [(None, None, 9), (Some("other"), None, 2), (None, Some((1, "q_1")), 2)] {
+        let namespace = namespace.map(|name| name.parse().unwrap());
+        let after = after.map(|(thread, question)| (thread_id(thread), question.parse().unwrap()));
+        said_to.push(said(ledger.questions(&OpenFilter { namespace, after, most }).await));
     }
     let now = clock.now();
     said_to.push(said(ledger.carried().await));

@@ -11,20 +11,20 @@ const BODY_BYTES: u64 = 64 * 1024 * 1024;
 
 /// One request as it came in.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Call {
-    pub(super) method: String,
+pub(crate) struct Call {
+    pub(crate) method: String,
     /// With the query.
-    pub(super) target: String,
+    pub(crate) target: String,
     /// By lower-case name. What came twice is joined with a comma.
-    pub(super) headers: BTreeMap<String, String>,
-    pub(super) body: Vec<u8>,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: Vec<u8>,
     /// Whether the client reads another answer on this connection.
-    pub(super) keep_alive: bool,
+    pub(crate) keep_alive: bool,
 }
 
 /// Why a request could not be read.
 #[derive(Debug)]
-pub(super) enum ReadError {
+pub(crate) enum ReadError {
     /// The connection broke, and nobody is left to be told.
     Broken,
     Malformed(&'static str),
@@ -39,7 +39,7 @@ impl From<io::Error> for ReadError {
 
 /// Reads the next request, or `None` when the client has closed the connection after the last one. The writer is
 /// there for clients that send a body only when they are told to.
-pub(super) fn read(reader: &mut impl BufRead, writer: &mut impl Write) -> Result<Option<Call>, ReadError> {
+pub(crate) fn read(reader: &mut impl BufRead, writer: &mut impl Write) -> Result<Option<Call>, ReadError> {
     let mut left = HEAD_BYTES;
     let Some(line) = read_line(reader, &mut left)? else { return Ok(None) };
     let mut words = line.split(' ');
@@ -142,20 +142,20 @@ fn read_exactly(reader: &mut impl BufRead, size: u64, body: &mut Vec<u8>) -> Res
 
 /// What stands before the body of an answer.
 #[derive(Debug)]
-pub(super) struct Head<'a> {
-    pub(super) status: u16,
-    pub(super) content_type: &'a str,
-    pub(super) headers: &'a [(String, String)],
+pub(crate) struct Head<'a> {
+    pub(crate) status: u16,
+    pub(crate) content_type: &'a str,
+    pub(crate) headers: &'a [(String, String)],
 }
 
 impl Head<'_> {
     /// Writes the head of an answer whose length is known.
-    pub(super) fn write_sized(&self, writer: &mut impl Write, length: usize) -> io::Result<()> {
+    pub(crate) fn write_sized(&self, writer: &mut impl Write, length: usize) -> io::Result<()> {
         self.write(writer, &format!("content-length: {length}"))
     }
 
     /// Writes the head of an answer that comes in chunks.
-    pub(super) fn write_chunked(&self, writer: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn write_chunked(&self, writer: &mut impl Write) -> io::Result<()> {
         self.write(writer, "transfer-encoding: chunked")
     }
 
@@ -171,7 +171,7 @@ impl Head<'_> {
 }
 
 /// Writes one chunk. An empty one would be the end, so nothing is written for it.
-pub(super) fn write_chunk(writer: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_chunk(writer: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     if bytes.is_empty() {
         return Ok(());
     }
@@ -182,7 +182,7 @@ pub(super) fn write_chunk(writer: &mut impl Write, bytes: &[u8]) -> io::Result<(
 }
 
 /// Ends an answer that came in chunks.
-pub(super) fn write_end(writer: &mut impl Write) -> io::Result<()> {
+pub(crate) fn write_end(writer: &mut impl Write) -> io::Result<()> {
     writer.write_all(b"0\r\n\r\n")
 }
 

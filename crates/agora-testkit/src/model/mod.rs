@@ -10,7 +10,7 @@
 //! ```
 
 mod anthropic;
-mod http;
+pub(crate) mod http;
 mod openai;
 mod request;
 mod script;

@@ -7,12 +7,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use agora_core::bundle::Model;
+use agora_core::login::{CHATGPT_ACCESS, CHATGPT_ACCOUNT, CHATGPT_ID};
 use agora_core::reason::FailureCode;
 use agora_core::wire::report::{ModelUsage, SessionMark, Usage};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{End, Invocation, Job, Listener, RuntimeExit, Verdict, check_size, words, write_aid};
+use super::{
+    End, Environment, Invocation, Job, Listener, RuntimeExit, Verdict, check_size, words, write_aid,
+};
 use crate::child::{Input, SoftSignal, Why};
 use crate::fault::{Fault, workspace};
 use crate::progress::Progress;
@@ -21,6 +24,8 @@ use crate::progress::Progress;
 const HOME: &str = ".codex";
 /// How often it may say that it waits for the network: some seconds each.
 const PATIENCE: u32 = 3;
+/// Codex renews by itself what it renewed long ago. What a dispatch has is not its to renew.
+const NEVER_STALE: &str = "2999-01-01T00:00:00Z";
 /// What it refuses on standard input, in characters.
 const LONGEST_PROMPT: usize = 1_048_576;
 
@@ -29,6 +34,12 @@ pub(super) fn plan(job: &Job<'_>) -> Result<Invocation, Fault> {
     let home = job.place.home().join(HOME);
     fs::create_dir_all(&home).map_err(workspace("making codex's home"))?;
     fs::write(home.join("config.toml"), config(job)).map_err(workspace("writing codex's settings"))?;
+    let mut environment = vec![("CODEX_HOME", job.place.inside().home.join(HOME).into_os_string())];
+    if let Some(login) = chatgpt(job.environment) {
+        fs::write(home.join("auth.json"), login).map_err(workspace("writing codex's login"))?;
+        // In a file, where it looks for them; what it starts need not inherit them.
+        environment.extend([CHATGPT_ACCESS, CHATGPT_ID, CHATGPT_ACCOUNT].map(|name| (name, OsString::new())));
+    }
     job.place.give(&home).map_err(workspace("giving codex its home"))?;
     let mut arguments: Vec<OsString> = vec!["exec".into()];
     let session = job.session.filter(|session| is_harmless(&session.id));
@@ -48,7 +59,7 @@ pub(super) fn plan(job: &Job<'_>) -> Result<Invocation, Fault> {
     Ok(Invocation {
         program: native(job).unwrap_or_else(|| PathBuf::from("codex")),
         arguments,
-        environment: vec![("CODEX_HOME", job.place.inside().home.join(HOME).into())],
+        environment,
         stdin: Input::Bytes(words(job, session.is_some())),
         // It cleans up after itself only when it is interrupted.
         soft: SoftSignal::Interrupt,
@@ -76,18 +87,44 @@ fn config(job: &Job<'_>) -> String {
         lines.push(format!("model = {}", toml_text(&model_name(&model))));
     }
     let key = ["CODEX_API_KEY", "OPENAI_API_KEY"].into_iter().find(|name| job.environment.has(name));
-    if let Some(key) = key {
-        // A provider of our own: the built-in one takes neither the key nor another endpoint, and tries for long.
-        let url = job.environment.text("OPENAI_BASE_URL").unwrap_or("https://api.openai.com/v1");
+    // A provider of our own: the built-in one takes neither the key nor another endpoint, and tries for long.
+    let url = job.environment.text("OPENAI_BASE_URL");
+    let login = match key {
+        Some(key) => Some(format!("env_key = {}", toml_text(key))),
+        // A ChatGPT login knows its own endpoint; another is for whoever stands between.
+        None => url.map(|_| "requires_openai_auth = true".to_owned()),
+    };
+    if let Some(login) = login {
+        let url = url.unwrap_or("https://api.openai.com/v1");
         lines.push("model_provider = \"agora\"".to_owned());
         lines.push("\n[model_providers.agora]\nname = \"agora\"\nwire_api = \"responses\"".to_owned());
-        lines.push(format!("base_url = {}\nenv_key = {}", toml_text(url), toml_text(key)));
+        lines.push(format!("base_url = {}\n{login}", toml_text(url)));
         lines.push(
             "request_max_retries = 1\nstream_max_retries = 2\nstream_idle_timeout_ms = 300000".to_owned(),
         );
+    }
+    if let Some(key) = key {
         lines.push(format!("\n[shell_environment_policy]\nexclude = [{}]", toml_text(key)));
     }
     lines.join("\n") + "\n"
+}
+
+/// Writes the login as codex keeps one, but without what renews it: that is agora's to spend, once, and nobody else's.
+fn chatgpt(environment: &Environment) -> Option<String> {
+    let (access, id) = (environment.text(CHATGPT_ACCESS)?, environment.text(CHATGPT_ID)?);
+    let tokens = json!({
+        "id_token": id,
+        "access_token": access,
+        "refresh_token": "",
+        "account_id": environment.text(CHATGPT_ACCOUNT),
+    });
+    let login = json!({
+        "auth_mode": "chatgpt",
+        "OPENAI_API_KEY": null,
+        "tokens": tokens,
+        "last_refresh": NEVER_STALE,
+    });
+    Some(login.to_string())
 }
 
 /// Writes a text as TOML: JSON's escapes are among its own, but for a few that JSON leaves bare.

@@ -6,14 +6,14 @@ use std::os::unix::net::UnixStream;
 
 use agora_core::wall::PROCESSES;
 use rustix::process::{
-    DumpableBehavior, Gid, Pid, Resource, Rlimit, Signal, Uid, WaitOptions, getrlimit, set_dumpable_behavior,
-    set_parent_process_death_signal, setrlimit, wait,
+    DumpableBehavior, Gid, Pid, Signal, Uid, WaitOptions, set_dumpable_behavior,
+    set_parent_process_death_signal, wait,
 };
 
 use super::control::{Frame, Hitch, Obstacle, Order, Report, Task};
 use super::group::Group;
 use super::guard::{ask, bell, hear_bell, let_go_of_streams, news};
-use super::launch::{NOT_STARTED, become_program, number_of};
+use super::launch::{NOT_STARTED, become_program, limit_processes, number_of};
 use super::tree;
 use crate::sandbox::syscall::{close_all_but, fork_into};
 use crate::sandbox::wall::{Plan, furnish, map_ids, shed};
@@ -33,21 +33,13 @@ pub(super) fn enter(
         map_ids(user.as_raw(), group_id.as_raw()).map_err(Obstacle::Wall)?;
     }
     furnish(wall).map_err(Obstacle::Wall)?;
-    limit_processes();
+    // The kernel counts by user and namespace, and this one has nobody in it yet.
+    limit_processes(u64::from(PROCESSES));
     shed(wall.agent).map_err(Obstacle::Wall)?;
     // What is in here may be as the program's user is, and must not be the program's to read or to trace.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     // When the guard is killed, everything goes.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| Obstacle::Guard(error.raw_os_error()))
-}
-
-/// Contains a fork bomb where nobody set a limit. The kernel counts by user and namespace, and it costs nothing.
-fn limit_processes() {
-    let most = u64::from(PROCESSES);
-    let known = getrlimit(Resource::Nproc);
-    let lower = |limit: Option<u64>| Some(limit.map_or(most, |limit| limit.min(most)));
-    let _ =
-        setrlimit(Resource::Nproc, Rlimit { current: lower(known.current), maximum: lower(known.maximum) });
 }
 
 /// Starts the program and stays until it has ended, or shall end. To leave then is what ends all others.

@@ -6,16 +6,16 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use agora_core::wall::Level;
+use agora_core::wall::{Level, PROCESSES};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, chdir, getegid, geteuid, getpid, getppid, set_parent_process_death_signal,
-    setsid, waitpid,
+    Pid, Resource, Rlimit, Signal, WaitOptions, chdir, getegid, geteuid, getpid, getppid, getrlimit,
+    set_parent_process_death_signal, setrlimit, setsid, waitpid,
 };
 
 use super::control::{Frame, Hitch, Obstacle, Task};
 use super::group::Group;
-use super::init;
+use super::{init, tree};
 use crate::sandbox::syscall::{fork_into, fork_into_namespaces};
 use crate::sandbox::wall::{Part, Refused, filter, namespaces, restrict, shed};
 
@@ -110,10 +110,13 @@ fn turn_into_program(task: &Task, group: &Group, guard: Pid, mouth: &mut PipeWri
     if !group.enter() {
         let _ = Hitch::NotGrouped.write(mouth);
     }
-    if let Some(wall) = &task.wall
-        && let Err(refused) = shed(wall.agent)
-    {
-        return Obstacle::Wall(refused);
+    if let Some(wall) = &task.wall {
+        let user = wall.agent.unwrap_or_else(|| geteuid().as_raw());
+        // The kernel counts what else the user runs.
+        limit_processes(tree::of_user(user).saturating_add(u64::from(task.processes.unwrap_or(PROCESSES))));
+        if let Err(refused) = shed(wall.agent) {
+            return Obstacle::Wall(refused);
+        }
     }
     // Should the guard be killed, at least the program itself goes at once; the worker sweeps up the rest. Not earlier: whoever
     // becomes another user loses it.
@@ -132,12 +135,20 @@ pub(super) fn become_program(task: &Task) -> Obstacle {
     if let Err(error) = chdir(&task.directory) {
         return Obstacle::Directory(error.raw_os_error());
     }
-    if let Some(wall) = &task.wall {
-        if let Err(refused) = restrict(wall).and_then(|()| filter(wall.level)) {
-            return Obstacle::Wall(refused);
-        }
+    if let Some(wall) = &task.wall
+        && let Err(refused) = restrict(wall).and_then(|()| filter(wall.level))
+    {
+        return Obstacle::Wall(refused);
     }
     Obstacle::Program(number_of(&exec(task)))
+}
+
+/// Contains a fork bomb, also where nobody set a limit and where nobody can make a group.
+pub(super) fn limit_processes(most: u64) {
+    let known = getrlimit(Resource::Nproc);
+    let lower = |limit: Option<u64>| Some(limit.map_or(most, |limit| limit.min(most)));
+    let _ =
+        setrlimit(Resource::Nproc, Rlimit { current: lower(known.current), maximum: lower(known.maximum) });
 }
 
 #[expect(clippy::disallowed_methods, reason = "this module is the one place that starts a process")]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitStatus, getpgid, getpgrp, getpid, kill_process, kill_process_group,
@@ -145,6 +146,15 @@ fn own_memory_in(status: &str) -> u64 {
         amount.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
     };
     status.lines().filter_map(kilobytes).fold(0, u64::saturating_add).saturating_mul(1024)
+}
+
+/// Returns how many processes and threads a user has, as far as they can be seen.
+pub(super) fn of_user(user: u32) -> u64 {
+    let owner = |process: &Process| {
+        fs::metadata(format!("/proc/{}", process.id.as_raw_nonzero())).map(|about| about.uid())
+    };
+    let own = all().into_iter().filter(|process| owner(process).is_ok_and(|owner| owner == user));
+    own.map(|process| u64::from(process.threads)).fold(0, u64::saturating_add)
 }
 
 /// Returns what a wait says about the end of a process; `None` when it did not end.

@@ -1,14 +1,17 @@
 //! The workspace as it was before the agent started.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::fstat;
 
-use super::entry::{FileNode, Fingerprint, Name, Node, Original, Slice, Sorted, above, executable};
+use super::among::Among;
+use super::entry::{FileNode, Fingerprint, Name, Node, Original, Slice, Sorted, Stock, above, executable};
 use super::root::Root;
 use super::walk::{Found, Kind, Outside, Visitor, walk};
 use super::{FILE_BYTES, PatchError};
@@ -53,7 +56,7 @@ impl Known {
         let same = known.fingerprint == *fingerprint && known.len == fingerprint.size;
         let settled = Some(fingerprint.ctime_ns) < self.latest;
         let slice = || Slice {
-            file: Arc::clone(&known.pack),
+            file: Stock::Open(Arc::clone(&known.pack)),
             offset: known.offset,
             len: known.len,
             sha256: Some(known.sha256),
@@ -69,18 +72,34 @@ pub struct Baseline {
     /// What was there and does not count.
     pub(super) outside: Sorted<Outside>,
     pub(super) spool: Spool,
+    /// The only paths that can have changed. `None`: any may have.
+    pub(super) among: Option<Among>,
 }
 
 impl Baseline {
+    /// Looks at a tree that nobody changes any more, and only at those paths of it that differ in the workspace, perhaps.
+    /// Originals stay where they are.
+    pub fn of_tree(tree: &Path, among: Among, spool: File) -> Result<Self, PatchError> {
+        let root = Root::open(tree).map_err(|source| PatchError::Root { source })?;
+        let (spool, now) = Spool::begin(spool).map_err(|source| PatchError::Spool { source })?;
+        let known = &Known::default();
+        let (entries, outside) = (Vec::new(), Vec::new());
+        let mut taking = Taking { known, spool, now, tree: Some(tree), entries, outside, cost: 0 };
+        walk(&root, Some(&among), &mut taking)?;
+        let (entries, outside) = (Sorted::new(taking.entries), Sorted::new(taking.outside));
+        Ok(Self { entries, outside, spool: taking.spool, among: Some(among) })
+    }
+
     /// Looks at the whole workspace once. Originals that are in no pack are copied to the spool, a file that the agent
     /// cannot reach.
     pub fn take(root: &Path, spool: File, known: &Known) -> Result<Self, PatchError> {
         let root = Root::open(root).map_err(|source| PatchError::Root { source })?;
         let (spool, now) = Spool::begin(spool).map_err(|source| PatchError::Spool { source })?;
-        let mut taking = Taking { known, spool, now, entries: Vec::new(), outside: Vec::new(), cost: 0 };
-        walk(&root, &mut taking)?;
+        let (entries, outside) = (Vec::new(), Vec::new());
+        let mut taking = Taking { known, spool, now, tree: None, entries, outside, cost: 0 };
+        walk(&root, None, &mut taking)?;
         let (entries, outside) = (Sorted::new(taking.entries), Sorted::new(taking.outside));
-        Ok(Self { entries, outside, spool: taking.spool })
+        Ok(Self { entries, outside, spool: taking.spool, among: None })
     }
 
     /// Returns how many files and links it holds.
@@ -141,6 +160,8 @@ struct Taking<'a> {
     spool: Spool,
     /// When the walk began. A file that was changed since then could be changed again and look the same.
     now: i128,
+    /// Where originals can be read later, if nobody changes them there.
+    tree: Option<&'a Path>,
     entries: Vec<(Name, Node)>,
     outside: Vec<(Name, Outside)>,
     cost: usize,
@@ -181,6 +202,9 @@ impl Taking<'_> {
     }
 
     fn file(&mut self, found: &Found<'_>) -> Result<FileNode, PatchError> {
+        if let Some(tree) = self.tree {
+            return Ok(in_place(tree, found));
+        }
         let fingerprint = Fingerprint::of(found.stat);
         let (original, fingerprint) = if fingerprint.size > FILE_BYTES {
             (Original::TooLarge, fingerprint)
@@ -204,6 +228,20 @@ impl Taking<'_> {
     }
 }
 
+/// Takes a file whose original stays where it is. It is another one than the workspace's, so that looks tell nothing.
+fn in_place(tree: &Path, found: &Found<'_>) -> FileNode {
+    let size = Fingerprint::of(found.stat).size;
+    let original = if size > FILE_BYTES {
+        Original::TooLarge
+    } else if found.open().is_err() {
+        Original::Unreadable
+    } else {
+        let file = Stock::At(tree.join(OsStr::from_bytes(found.path)).into());
+        Original::Kept(Slice { file, offset: 0, len: size, sha256: None })
+    };
+    FileNode { executable: executable(found.stat), seen: None, original }
+}
+
 /// One file with originals one after the other.
 #[derive(Clone, Debug)]
 pub(super) struct Spool(Arc<File>);
@@ -221,6 +259,6 @@ impl Spool {
         let offset = (&*self.0).seek(SeekFrom::End(0))?;
         // The standard library lets the kernel copy where both are files.
         let len = io::copy(from, &mut &*self.0)?;
-        Ok(Slice { file: Arc::clone(&self.0), offset, len, sha256: None })
+        Ok(Slice { file: Stock::Open(Arc::clone(&self.0)), offset, len, sha256: None })
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct Changes {
 
 pub(super) fn compare(baseline: &Baseline, root: &Root) -> Result<Changes, PatchError> {
     let mut comparing = Comparing::new(baseline);
-    walk(root, &mut comparing)?;
+    walk(root, baseline.among.as_ref(), &mut comparing)?;
     Ok(comparing.finish())
 }
 

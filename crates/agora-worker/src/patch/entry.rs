@@ -3,6 +3,7 @@
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::Stat;
@@ -73,10 +74,27 @@ pub(super) enum Original {
     NotCarried,
 }
 
+/// A file that the agent cannot reach.
+#[derive(Clone, Debug)]
+pub(super) enum Stock {
+    Open(Arc<File>),
+    /// Opened when it is needed: there may be more of them than a process has open.
+    At(Arc<Path>),
+}
+
+impl Stock {
+    fn open(&self) -> io::Result<Arc<File>> {
+        match self {
+            Self::Open(file) => Ok(Arc::clone(file)),
+            Self::At(path) => Ok(Arc::new(File::open(path)?)),
+        }
+    }
+}
+
 /// Bytes that lie in a file that the agent cannot reach.
 #[derive(Clone, Debug)]
 pub(super) struct Slice {
-    pub(super) file: Arc<File>,
+    pub(super) file: Stock,
     pub(super) offset: u64,
     pub(super) len: u64,
     /// What is known without reading them.
@@ -87,12 +105,12 @@ impl Slice {
     pub(super) fn read(&self) -> io::Result<Vec<u8>> {
         let len = usize::try_from(self.len).map_err(io::Error::other)?;
         let mut bytes = vec![0; len];
-        self.file.read_exact_at(&mut bytes, self.offset)?;
+        self.file.open()?.read_exact_at(&mut bytes, self.offset)?;
         Ok(bytes)
     }
 
     pub(super) fn reader(&self) -> SliceReader<'_> {
-        SliceReader { slice: self, at: 0 }
+        SliceReader { slice: self, file: None, at: 0 }
     }
 }
 
@@ -100,6 +118,7 @@ impl Slice {
 #[derive(Debug)]
 pub(super) struct SliceReader<'a> {
     slice: &'a Slice,
+    file: Option<Arc<File>>,
     at: u64,
 }
 
@@ -107,7 +126,11 @@ impl Read for SliceReader<'_> {
     fn read(&mut self, piece: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.slice.len - self.at).unwrap_or(usize::MAX);
         let most = piece.len().min(left);
-        let read = self.slice.file.read_at(&mut piece[..most], self.slice.offset + self.at)?;
+        let file = match &self.file {
+            Some(file) => file,
+            None => self.file.insert(self.slice.file.open()?),
+        };
+        let read = file.read_at(&mut piece[..most], self.slice.offset + self.at)?;
         if read == 0 && most > 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

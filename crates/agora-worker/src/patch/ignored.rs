@@ -10,9 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 use std::rc::Rc;
 
+use agora_core::git::pattern::{Pattern, Steps};
+use agora_core::git::{index, rules, says};
+
 use super::entry::Sorted;
-use super::index;
-use super::pattern::{Pattern, Steps};
 use super::root::{Root, file_in, read_up_to};
 
 /// One file of rules, and all of one walk. The largest of the well-known collections has 20 KiB.
@@ -84,7 +85,7 @@ impl Rules {
             prefix: if path.is_empty() { 0 } else { path.len() + 1 },
             here: rules(&here.unwrap_or_default()),
             exclude: rules(&exclude.unwrap_or_default()),
-            tracked: index.and_then(|index| index::tracked(&index).ok()),
+            tracked: index.and_then(|index| index::tracked(&index).ok()).map(sorted),
             steps: Rc::clone(&allowance.steps),
         }))
     }
@@ -109,10 +110,7 @@ impl Rules {
 
     fn says(&self, path: &[u8], is_dir: bool) -> Option<bool> {
         let path = &path[self.prefix..];
-        let decides = |rules: &[Pattern]| {
-            let last = rules.iter().rev().find(|pattern| pattern.matches(path, is_dir, &self.steps));
-            last.map(|pattern| !pattern.negated)
-        };
+        let decides = |rules: &[Pattern]| says(rules, path, is_dir, &self.steps);
         decides(&self.here).or_else(|| decides(&self.exclude))
     }
 
@@ -121,10 +119,8 @@ impl Rules {
     }
 }
 
-fn rules(text: &[u8]) -> Vec<Pattern> {
-    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
-    let lines = text.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    lines.filter_map(Pattern::parse).collect()
+fn sorted(names: Vec<Box<[u8]>>) -> Sorted<()> {
+    Sorted::new(names.into_iter().map(|name| (name, ())).collect())
 }
 
 /// Finds a repository's own directory: `.git`, or where a file of that name points, as long as that is below the root.

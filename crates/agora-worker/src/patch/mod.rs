@@ -3,10 +3,11 @@
 //! A [`Baseline`] is the workspace as it was before the agent started. Later the workspace is walked again, and what
 //! differs is written down. All of it is made in process: no git program runs, and nothing of the workspace's git
 //! configuration, hooks, filters or attributes counts. In reading order: `root` and `walk` look at the workspace,
-//! `ignored`, `pattern` and `index` know what is no part of it, `baseline` remembers, `compare` finds what differs,
+//! `ignored` knows what is no part of it, `baseline` remembers, `compare` finds what differs,
 //! `write` with `rename`, `section`, `text`, `binary` and `hide` writes it, `carry` and `resume` take a baseline
 //! across a pause.
 
+mod among;
 mod baseline;
 mod binary;
 mod carry;
@@ -14,10 +15,8 @@ mod compare;
 mod entry;
 mod hide;
 mod ignored;
-mod index;
 mod left_out;
 mod name;
-mod pattern;
 mod rename;
 mod resume;
 mod root;
@@ -28,10 +27,17 @@ mod write;
 
 use std::io;
 
+pub use among::Among;
 pub use baseline::{Baseline, Known, KnownFile};
 pub use entry::Fingerprint;
 pub use left_out::{LeftOut, Why};
 pub use resume::CarriedError;
+
+/// Reads a file below a root, with no link on the way, if it has at most `most` bytes.
+pub(crate) fn read_below(root: &std::path::Path, path: &[u8], most: u64) -> io::Result<Vec<u8>> {
+    let (file, stat) = root::Root::open(root)?.file(path)?;
+    root::read_up_to(&file, &stat, most).map_err(|_| io::ErrorKind::FileTooLarge.into())
+}
 
 /// A larger file, on either side, is left out: two of them are in memory at once.
 pub const FILE_BYTES: u64 = 64 << 20;

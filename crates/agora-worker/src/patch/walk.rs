@@ -1,6 +1,6 @@
 //! Walks a workspace: one look at each path, no symbolic link followed, no `.git` entered.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Stat, readlinkat, statat};
 use rustix::io::Errno;
 
 use super::PatchError;
+use super::among::Among;
 use super::ignored::{Allowance, Rules, join};
 use super::root::{Root, file_in};
 
@@ -88,6 +89,7 @@ struct Waiting {
 
 struct Walk<'a, V> {
     root: &'a Root,
+    among: Option<&'a Among>,
     visitor: &'a mut V,
     waiting: Vec<Waiting>,
     /// The bytes of the paths that wait.
@@ -95,9 +97,11 @@ struct Walk<'a, V> {
     allowance: Allowance,
 }
 
-pub(super) fn walk(root: &Root, visitor: &mut impl Visitor) -> Result<(), PatchError> {
+/// Walks all of a workspace, or only those paths that are meant.
+pub(super) fn walk(root: &Root, among: Option<&Among>, visitor: &mut impl Visitor) -> Result<(), PatchError> {
     let first = root.dir(b"").map_err(|source| PatchError::Root { source })?;
-    let mut walk = Walk { root, visitor, waiting: Vec::new(), weight: 0, allowance: Allowance::default() };
+    let allowance = Allowance::default();
+    let mut walk = Walk { root, among, visitor, waiting: Vec::new(), weight: 0, allowance };
     walk.list(first, Waiting { path: Vec::new(), rules: None, ignored: false })?;
     while let Some(next) = walk.waiting.pop() {
         walk.weight -= next.path.len();
@@ -113,6 +117,13 @@ impl<V: Visitor> Walk<'_, V> {
     fn list(&mut self, dir: OwnedFd, here: Waiting) -> Result<(), PatchError> {
         let rules = Rules::enter(here.rules.clone(), self.root, &here.path, dir.as_fd(), &mut self.allowance);
         let here = Waiting { rules, ..here };
+        if let Some(among) = self.among {
+            for name in among.children(&here.path).filter(|name| !(here.path.is_empty() && *name == OWN)) {
+                let Ok(name) = CString::new(name) else { continue };
+                self.meet(&here, dir.as_fd(), &name, FileType::Unknown)?;
+            }
+            return Ok(());
+        }
         let mut entries = match Dir::new(dir) {
             Ok(entries) => entries,
             Err(error) => return self.unreadable(&here.path, error),
@@ -149,7 +160,7 @@ impl<V: Visitor> Walk<'_, V> {
         hint: FileType,
     ) -> Result<(), PatchError> {
         let path = join(&here.path, name.to_bytes());
-        if name.to_bytes() == b".git" {
+        if name.to_bytes() == b".git" && self.is_there(dir, name) {
             return self.visitor.outside(&path, Outside::Git);
         }
         if path.len() > LONGEST {
@@ -169,6 +180,11 @@ impl<V: Visitor> Walk<'_, V> {
         let rules = here.rules.as_deref();
         let ignored = here.ignored || rules.is_some_and(|rules| rules.ignores(&path, false));
         self.visitor.found(&Found { path: &path, kind, stat: &stat, ignored, dir, name, rules })
+    }
+
+    /// Tells whether something has that name. Of what a directory lists, everything has.
+    fn is_there(&self, dir: BorrowedFd<'_>, name: &CStr) -> bool {
+        self.among.is_none() || statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
     fn directory(&mut self, here: &Waiting, path: Vec<u8>) -> Result<(), PatchError> {

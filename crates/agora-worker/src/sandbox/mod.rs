@@ -9,3 +9,9 @@ pub mod probe;
 pub(crate) mod syscall;
 #[cfg(target_os = "linux")]
 pub(crate) mod wall;
+
+/// Moves this process into namespaces of its own. It must have one thread.
+#[cfg(target_os = "linux")]
+pub(crate) fn own_namespaces(which: rustix::thread::UnshareFlags) -> std::io::Result<()> {
+    Ok(syscall::unshare(which)?)
+}

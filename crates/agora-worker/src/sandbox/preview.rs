@@ -82,6 +82,7 @@ pub fn view_in_this_process(question: &str) -> Option<String> {
         home: home.as_deref(),
         path: path.as_deref(),
         own: &own,
+        lent: &[],
         closed: &agora_home,
     };
     let preview = match View::choose(&ground) {

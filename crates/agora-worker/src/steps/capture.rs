@@ -8,20 +8,25 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agora_core::wire::line::Said;
-use agora_core::wire::report::{Artifact, LeftOut, Output, PatchReport, VerifyReport, Versions};
+use agora_core::wire::report::{
+    Artifact, CommitsReport, LeftOut, Output, PatchReport, VerifyReport, Versions,
+};
 
 use super::invoke::{Invoked, millis, shell_code};
+use super::prepare::Before;
 use crate::adapter::Runtime;
 use crate::child::{GRACE, How, Input, Limits, SoftSignal, Spec};
 use crate::desk::Desk;
 use crate::hashing::Hashing;
 use crate::outputs;
-use crate::patch::{Baseline, PatchSummary};
+use crate::patch::{Among, Baseline, PatchSummary};
 use crate::progress::Step;
+use crate::room::{self, Frozen, commits};
 use crate::seal::Content;
 use crate::snapshot;
 
 const PATCH: &str = "patch.diff";
+const COMMITS: &str = "commits";
 const PATCH_SINCE_PAUSE: &str = "patch-since-pause.diff";
 /// What of a verify command's output is in the result.
 const VERIFY_REPORT_BYTES: usize = 64 * 1024;
@@ -30,6 +35,7 @@ const VERIFY_REPORT_BYTES: usize = 64 * 1024;
 pub(crate) fn capture(invoked: &Invoked, desk: &mut Desk) {
     note(invoked, desk);
     patches(invoked, desk);
+    commits(invoked, desk);
     verify(invoked, desk);
     let (files, left_out) = outputs::collect(&desk.place.work(), &desk.place.out(), &desk.redactor);
     (desk.report.outputs, desk.report.outputs_left_out) = (files, left_out);
@@ -70,16 +76,57 @@ fn patches(invoked: &Invoked, desk: &mut Desk) {
     }
 }
 
-fn patch(baseline: &Baseline, name: &str, desk: &mut Desk) -> Option<PatchReport> {
+fn patch(before: &Before, name: &str, desk: &mut Desk) -> Option<PatchReport> {
     let work = desk.place.work();
     let written = write(desk, name, |file| {
-        baseline.patch(&work, &desk.redactor, file).map_err(|error| io::Error::other(Box::new(error)))
+        let make = |baseline: &Baseline, file: &mut dyn Write| {
+            baseline.patch(&work, &desk.redactor, file).map_err(|error| io::Error::other(Box::new(error)))
+        };
+        match (before, &desk.room) {
+            (Before::Noted(baseline), _) => make(baseline, file),
+            (Before::Frozen(frozen), Some(room)) => {
+                let baseline = Baseline::of_tree(&frozen.tree, room.changed_since(frozen)?, desk.spool()?);
+                make(&baseline.map_err(|error| io::Error::other(Box::new(error)))?, file)
+            }
+            (Before::Frozen(_), None) => Err(io::Error::other("the room is gone")),
+        }
     });
     match written {
         Ok((summary, artifact)) => Some(report(summary, artifact)),
         Err(error) => {
             desk.warn(format!("the patch could not be kept: {}", chain(&error)));
             None
+        }
+    }
+}
+
+/// Keeps the commits that the agent made, where it worked in a repository.
+fn commits(invoked: &Invoked, desk: &mut Desk) {
+    let in_repository = invoked.task.manifest.workspace.as_ref().is_some_and(|at| at.people.is_some());
+    if !in_repository {
+        return;
+    }
+    let work = desk.place.work();
+    let kept = commits::head(&work).and_then(|head| {
+        let Some(head) = head else { return Ok(None) };
+        // Written through: what is wrong with them is told apart from what is wrong with the disk.
+        let mut wrong = None;
+        let written = write(desk, COMMITS, |file| {
+            commits::pack(&work, &desk.redactor, file).map_err(|error| {
+                wrong = Some(error);
+                io::ErrorKind::Other.into()
+            })
+        });
+        match (written, wrong) {
+            (Ok(((), artifact)), _) => Ok(Some(CommitsReport { head, artifact })),
+            (Err(_), Some(wrong)) => Err(wrong),
+            (Err(error), None) => Err(error.into()),
+        }
+    });
+    match kept {
+        Ok(kept) => desk.report.commits = kept,
+        Err(why) => {
+            desk.warn(format!("the agent's commits are not kept, its work is one commit: {}", chain(&why)));
         }
     }
 }
@@ -182,7 +229,10 @@ fn session_dir(runtime: &Runtime, desk: &Desk) -> Option<PathBuf> {
 /// Keeps the workspace, and what it was when the thread began, sealed.
 fn workspace(invoked: &Invoked, desk: &mut Desk) {
     let (seal, work) = (&invoked.task.seal, desk.place.work());
-    let baseline = invoked.baselines.thread.as_ref().unwrap_or(&invoked.baselines.dispatch);
+    let baseline = match invoked.baselines.thread.as_ref().unwrap_or(&invoked.baselines.dispatch) {
+        Before::Noted(baseline) => baseline,
+        Before::Frozen(began) => return layers(invoked, began, desk),
+    };
     let kept = write(desk, "workspace.sealed", |file| {
         let sealing = seal.seal(Content::Workspace, file)?;
         let sealing = snapshot::pack(&work, snapshot::WORKSPACE, &|_| true, sealing);
@@ -199,6 +249,32 @@ fn workspace(invoked: &Invoked, desk: &mut Desk) {
         })?;
         Ok(vec![tree, origin])
     });
+    match kept {
+        Ok(artifacts) => {
+            desk.report.artifacts.extend(artifacts);
+            desk.report.workspace_saved = true;
+        }
+        Err(error) => desk.warn(format!("the workspace could not be kept: {}", chain(&error))),
+    }
+}
+
+/// Keeps what changed since the thread began, and what was done to the ground before that, sealed.
+fn layers(invoked: &Invoked, began: &Frozen, desk: &mut Desk) {
+    let (seal, work) = (&invoked.task.seal, desk.place.work());
+    let sealed = |name: &str, content: Content, tree: &Path, paths: io::Result<Among>| {
+        let paths = paths?;
+        let ((), artifact) = write(desk, name, |file| {
+            let sealing = room::pack(tree, &paths, snapshot::WORKSPACE, seal.seal(content, file)?);
+            sealing.map_err(|error| io::Error::other(Box::new(error)))?.finish().map(drop)
+        })?;
+        io::Result::Ok(artifact)
+    };
+    let Some(room) = &desk.room else { return };
+    let kept: io::Result<Vec<Artifact>> = (|| {
+        let tree = sealed("workspace.sealed", Content::Workspace, &work, room.changed_since(began))?;
+        let origin = sealed("baseline.sealed", Content::Baseline, &began.tree, room.changed_until(began))?;
+        Ok(vec![tree, origin])
+    })();
     match kept {
         Ok(artifacts) => {
             desk.report.artifacts.extend(artifacts);

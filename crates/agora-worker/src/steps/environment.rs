@@ -4,7 +4,7 @@
 //! secrets; later ones win.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use agora_core::bundle::{EnvBundle, SWITCHES, VariableName};
 use agora_core::login::Vendor;
@@ -104,6 +104,17 @@ pub(crate) fn merge(secured: Secured, desk: &mut Desk) -> Equipped {
     variables.insert("HOME".into(), inside.home.into());
     // Its own: what runtimes leave in `/tmp` would be left for ever.
     variables.insert("TMPDIR".into(), inside.tmp.into());
+    if let Some(people) = task.manifest.workspace.as_ref().and_then(|at| at.people.as_ref()) {
+        // The author is in the repository's configuration, which anybody may change; who did it is not for the agent to say.
+        variables.insert("GIT_COMMITTER_NAME".into(), people.committer.name.clone().into());
+        variables.insert("GIT_COMMITTER_EMAIL".into(), people.committer.email.clone().into());
+        // Its files may be somebody else's, by their owner; they were made for this agent.
+        if !variables.contains_key(OsStr::new("GIT_CONFIG_COUNT")) {
+            variables.insert("GIT_CONFIG_COUNT".into(), "1".into());
+            variables.insert("GIT_CONFIG_KEY_0".into(), "safe.directory".into());
+            variables.insert("GIT_CONFIG_VALUE_0".into(), "*".into());
+        }
+    }
     let mut environment = Environment(variables);
     if let Some(vendor) = runtime.vendor() {
         keep_one_login(&mut environment, &own, vendor, desk);

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agora_core::template::PromptData;
-use agora_core::wire::manifest::{PriorSession, SealedAt};
+use agora_core::wire::manifest::{Prior, PriorSession, SealedAt};
 use agora_core::wire::report::ResumedWith;
 use serde_json::Value;
 
@@ -24,6 +24,7 @@ use crate::needs_input::resume::Occasion;
 use crate::needs_input::{self, teach};
 use crate::overlay::{Laid, LaidFile};
 use crate::patch::{Baseline, Known, KnownFile};
+use crate::room::{self, Frozen, Room};
 use crate::seal::{Content, Seal};
 use crate::snapshot;
 use crate::steps::fetch::Task;
@@ -44,9 +45,18 @@ pub(crate) struct Ready {
 #[derive(Debug)]
 pub(crate) struct Baselines {
     /// When this dispatch began.
-    pub(crate) dispatch: Baseline,
+    pub(crate) dispatch: Before,
     /// When the thread began, if that is another moment.
-    pub(crate) thread: Option<Baseline>,
+    pub(crate) thread: Option<Before>,
+}
+
+/// How a state of the workspace is remembered.
+#[derive(Debug)]
+pub(crate) enum Before {
+    /// By what was in it.
+    Noted(Baseline),
+    /// As a tree that can be read.
+    Frozen(Frozen),
 }
 
 /// What the agent is told.
@@ -61,14 +71,28 @@ pub(crate) fn prepare(set_up: SetUp, desk: &mut Desk) -> Result<Ready, Fault> {
     let SetUp(Equipped { task, runtime, laid, environment }) = set_up;
     let words = words(&task, desk)?;
     let prior = &task.manifest.prior;
-    if let Some(sealed) = &prior.workspace {
-        restore_workspace(sealed, &task.seal, desk)?;
-    }
+    let thread = match desk.room.take() {
+        Some(room) => restore_room(room, prior, &task.seal, desk)?,
+        None => {
+            if let Some(sealed) = &prior.workspace {
+                restore_workspace(sealed, &task.seal, desk)?;
+            }
+            None
+        }
+    };
     needs_input::clear(&desk.place.work()).map_err(workspace("making agora's directory in the workspace"))?;
     write_inputs(&task, desk).map_err(workspace("writing the input"))?;
-    let given = if prior.workspace.is_some() { desk.place.work() } else { desk.place.in_agora("") };
+    // What stands on a ground is the agent's already.
+    let whole = prior.workspace.is_some() && desk.room.is_none();
+    let given = if whole { desk.place.work() } else { desk.place.in_agora("") };
     desk.place.give(&given).map_err(workspace("giving the workspace to the agent"))?;
-    let baselines = baselines(prior.baseline.as_ref(), &laid, &task.seal, desk)?;
+    let baselines = match &mut desk.room {
+        Some(room) => {
+            let dispatch = room.freeze().map_err(workspace("keeping the workspace as it is"))?;
+            Baselines { dispatch: Before::Frozen(dispatch), thread: thread.map(Before::Frozen) }
+        }
+        None => baselines(prior.baseline.as_ref(), &laid, &task.seal, desk)?,
+    };
     let session = match &prior.session {
         Some(session) => restore_session(session, &runtime, &task.seal, desk)?,
         None => None,
@@ -150,6 +174,32 @@ fn restore_workspace(sealed: &SealedAt, seal: &Seal, desk: &Desk) -> Result<(), 
     })
 }
 
+/// Puts a workspace back that stands on a ground: as it was when the thread began, and what changed since then over it. Returns the
+/// state that the thread began with, if this is not its beginning.
+fn restore_room(
+    mut room: Room,
+    prior: &Prior,
+    seal: &Seal,
+    desk: &mut Desk,
+) -> Result<Option<Frozen>, Fault> {
+    let (Some(sealed), Some(origin)) = (&prior.workspace, &prior.baseline) else {
+        desk.room = Some(room);
+        return Ok(None);
+    };
+    let work = desk.place.work();
+    let put_back = |what: &str, sealed: &SealedAt, content: Content| {
+        with_sealed(what, sealed, seal, content, |opening| {
+            room::unpack(opening, snapshot::WORKSPACE, &work).map_err(Fault::Snapshot)
+        })
+    };
+    room.start_over().map_err(workspace("clearing the workspace"))?;
+    put_back("the workspace as the thread began", origin, Content::Baseline)?;
+    let began = room.freeze().map_err(workspace("keeping the workspace as the thread began"))?;
+    put_back("the thread's workspace", sealed, Content::Workspace)?;
+    desk.room = Some(room);
+    Ok(Some(began))
+}
+
 fn empty(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -179,11 +229,13 @@ fn baselines(carried: Option<&SealedAt>, laid: &Laid, seal: &Seal, desk: &Desk) 
     }
     let spool = desk.spool().map_err(workspace("making room for the baseline"))?;
     let dispatch = Baseline::take(&desk.place.work(), spool, &known).map_err(Fault::Patch)?;
-    let Some(sealed) = carried else { return Ok(Baselines { dispatch, thread: None }) };
+    let Some(sealed) = carried else {
+        return Ok(Baselines { dispatch: Before::Noted(dispatch), thread: None });
+    };
     let thread = with_sealed("the thread's baseline", sealed, seal, Content::Baseline, |mut opening| {
         dispatch.resume(&mut opening).map_err(Fault::Patch)
     })?;
-    Ok(Baselines { dispatch, thread: Some(thread) })
+    Ok(Baselines { dispatch: Before::Noted(dispatch), thread: Some(Before::Noted(thread)) })
 }
 
 /// Makes a directory below the agent's home, with nothing in it. The setup script ran before, and may have put a link on the way: nothing

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
+use std::path::Path;
 
 use agora_core::bundle::EnvBundle;
 use agora_core::overlay::{Helper, Layer, Owner, plan};
@@ -15,6 +17,7 @@ use crate::desk::Desk;
 use crate::fault::{Fault, workspace};
 use crate::needs_input::teach;
 use crate::overlay::{Contents, Laid, lay};
+use crate::room::Room;
 
 /// A workspace with everything in it that was declared.
 #[derive(Debug)]
@@ -31,8 +34,15 @@ pub(crate) fn stage(fetched: Fetched, desk: &mut Desk) -> Result<Staged, Fault> 
     for dir in desk.place.directories() {
         fs::create_dir_all(&dir).map_err(workspace("making the dispatch's directories"))?;
     }
-    wall::raise(&fetched.task.manifest.wall, desk)?;
+    let manifest = &fetched.task.manifest;
+    wall::raise(&manifest.wall, manifest.workspace.as_ref(), desk)?;
     let Fetched { task, runtime, capabilities, env, supplied } = fetched;
+    if let Some(at) = &task.manifest.workspace {
+        let furnished =
+            Room::furnish(at, &desk.place).map_err(workspace("making the workspace from its ground"))?;
+        desk.room = Some(furnished.room);
+        desk.report.workspace = Some(furnished.report);
+    }
     let helper = helper(&task, &runtime)?;
     let (layers, contents) = layers(helper.as_ref(), &capabilities);
     let plan = plan(&runtime.rules(), &layers).map_err(Fault::Conflict)?;
@@ -41,10 +51,24 @@ pub(crate) fn stage(fetched: Fetched, desk: &mut Desk) -> Result<Staged, Fault> 
         desk.say(Said::OverlayDropped { path: dropped.path.clone(), winner, loser })?;
     }
     let laid = lay(&desk.place.work(), &plan, &contents).map_err(Fault::Overlay)?;
-    for dir in [desk.place.work(), desk.place.home(), desk.place.tmp()] {
-        desk.place.give(&dir).map_err(workspace("giving the workspace to the agent"))?;
+    let paths = || plan.files.iter().map(|file| file.path.as_str());
+    if desk.room.is_some() {
+        crate::room::exclude(&desk.place.work(), paths())
+            .map_err(workspace("telling git what is not its own"))?;
     }
+    give(paths(), desk).map_err(workspace("giving the workspace to the agent"))?;
     Ok(Staged { task, runtime, env, supplied, laid })
+}
+
+/// Gives the agent what it may write. What stands on a ground is its own already, but for what was laid over it.
+fn give<'a>(laid: impl Iterator<Item = &'a str>, desk: &Desk) -> io::Result<()> {
+    let place = &desk.place;
+    match desk.room {
+        None => place.give(&place.work())?,
+        Some(_) => laid.into_iter().try_for_each(|path| place.give_along(&place.work(), Path::new(path)))?,
+    }
+    place.give(&place.home())?;
+    place.give(&place.tmp())
 }
 
 /// Returns the skill that teaches asking, unless it is switched off.

@@ -3,23 +3,27 @@
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use agora_core::wall::{Level, Wish};
+use agora_core::wire::manifest::{Location, WorkspaceAt};
 
 use crate::desk::Desk;
 use crate::fault::{Fault, workspace};
 use crate::sandbox::wall::{Ground, View, WallError};
 
 /// Decides, and writes down what was decided.
-pub(crate) fn raise(wish: &Wish, desk: &mut Desk) -> Result<(), Fault> {
+pub(crate) fn raise(wish: &Wish, workspace_at: Option<&WorkspaceAt>, desk: &mut Desk) -> Result<(), Fault> {
     let own = desk.place.own();
+    let lent = workspace_at.map(|at| at.borrowed.as_slice()).unwrap_or_default();
+    let lent: Vec<PathBuf> = lent.iter().map(|Location::File(dir)| dir.clone()).collect();
     let ground = Ground {
         wish,
         trial: &desk.trial,
         home: desk.place.users_home.as_deref(),
         path: desk.place.base().get("PATH".as_ref() as &std::ffi::OsStr).map(AsRef::as_ref),
         own: &own,
+        lent: &lent,
         closed: desk.place.closed(),
     };
     let View { plan, inside, built, home_links } = View::choose(&ground).map_err(Fault::Wall)?;
@@ -55,15 +59,12 @@ fn open_the_way(desk: &Desk, agent: u32) -> Result<(), Fault> {
         fs::set_permissions(dir, Permissions::from_mode(mode & 0o7777 | 0o011))
             .map_err(workspace("opening the dispatch's directory to the agent"))?;
     }
-    for dir in [desk.place.out()] {
-        fs::set_permissions(dir, Permissions::from_mode(0o700))
-            .map_err(workspace("closing `out` to the agent"))?;
-    }
-    Ok(())
+    let closed = Permissions::from_mode(0o700);
+    fs::set_permissions(desk.place.out(), closed).map_err(workspace("closing `out` to the agent"))
 }
 
 /// Lets the agent's own home lead to the tools of the user's.
-fn link_tools(home: &Path, links: &[(std::path::PathBuf, std::path::PathBuf)]) -> io::Result<()> {
+fn link_tools(home: &Path, links: &[(PathBuf, PathBuf)]) -> io::Result<()> {
     for (below, real) in links {
         let link = home.join(below);
         if let Some(parent) = link.parent() {

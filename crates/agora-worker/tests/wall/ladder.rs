@@ -151,7 +151,6 @@ fn a_program_that_is_not_visible_is_said_to_want_a_grant() {
     let program = away.path().join("agent");
     fs::write(&program, "#!/bin/sh\necho ran\n").unwrap();
     open(away.path());
-    std::os::unix::fs::PermissionsExt::set_mode(&mut fs::metadata(&program).unwrap().permissions(), 0o755);
     fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     for setting in settings() {
         let of = || {

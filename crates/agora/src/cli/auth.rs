@@ -1,18 +1,20 @@
 //! `agora auth`: what an agent logs in with, stored for every dispatch.
 
+mod status;
+mod vendor;
+
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
-use std::process::Command;
 
 use agora_core::bundle::VariableName;
-use agora_core::login::{CLAUDE, Vendor};
+use agora_core::login::{CLAUDE, Login, Vendor};
 use agora_core::secret::SecretValue;
-use agora_engine::Outside;
+use agora_engine::{Agora, Outside};
 use clap::Args;
 use serde_json::json;
 
 use super::Context;
-use super::dispatch::run::read_secret;
+use super::dispatch::options::read_secret;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::outside::Terminal;
@@ -20,19 +22,37 @@ use crate::outside::Terminal;
 /// Store what an agent logs in with
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Store what an agent logs in with, encrypted, for every dispatch.\n\nTaken from `--secret`, else from this environment. Without either, on a terminal, `claude setup-token` is run, and the token that it shows is asked for; for codex an API key is. Your own login of claude and codex (`~/.claude`, `~/.codex`, a keychain) is never read, copied or used up.",
-    after_help = "Examples:\n  agora auth claude\n  agora auth claude --secret ANTHROPIC_API_KEY=file:key.txt\n  agora auth codex --secret CODEX_API_KEY=stdin < key.txt\n  agora auth claude --remove"
+    long_about = "Store what an agent logs in with, encrypted, for every dispatch.\n\nTaken from `--secret`, else from this environment. Without either, on a terminal, the vendor's own program logs in: `claude setup-token`, whose token is asked for, or `codex login` into a directory that is agora's. Your own login of claude and codex (`~/.claude`, `~/.codex`, a keychain) is never read, copied or used up.",
+    after_help = "Examples:\n  agora auth claude\n  agora auth claude --secret ANTHROPIC_API_KEY=file:key.txt\n  agora auth codex --secret CODEX_API_KEY=stdin < key.txt\n  agora auth status\n  agora auth remove claude"
 )]
 pub(super) struct Auth {
-    /// Whose agent: claude or codex
+    /// Whose agent, claude or codex; or `status`, or `remove`
+    #[arg(value_name = "VENDOR|status|remove", value_parser = parse_what)]
+    what: What,
+    /// With `remove`: whose
     #[arg(value_parser = parse_vendor)]
-    vendor: &'static Vendor,
+    whose: Option<&'static Vendor>,
     /// A variable that it logs in with, as for `env register`; may be given again
     #[arg(long, value_name = "KEY[=SOURCE]")]
     secret: Vec<String>,
     /// Forget what is stored
     #[arg(long, conflicts_with = "secret")]
     remove: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Of(&'static Vendor),
+    Status,
+    Remove,
+}
+
+fn parse_what(text: &str) -> Result<What, String> {
+    match text {
+        "status" | "list" => Ok(What::Status),
+        "remove" => Ok(What::Remove),
+        vendor => parse_vendor(vendor).map(What::Of),
+    }
 }
 
 fn parse_vendor(text: &str) -> Result<&'static Vendor, String> {
@@ -42,71 +62,97 @@ fn parse_vendor(text: &str) -> Result<&'static Vendor, String> {
 
 impl Auth {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let (vendor, agora) = (self.vendor, context.config.agora());
-        if self.remove {
-            let removed = agora.forget_login(vendor).await?;
-            context.ui.result(
-                || json!({"vendor": vendor.name, "removed": removed}),
-                || if removed { "forgotten\n".to_owned() } else { "nothing was stored\n".to_owned() },
-            )?;
-            return Ok(Exit::Done);
+        let agora = context.config.agora();
+        match (self.what, self.whose) {
+            (What::Status, None) => status::tell(context, &agora).await,
+            (What::Remove, Some(vendor)) => forget(context, &agora, vendor).await,
+            (What::Remove, None) => Err(Failure::wrong("usage", "whose login is to be forgotten?")
+                .hint("`agora auth remove claude`, or `agora auth remove codex`")),
+            (What::Of(vendor), None) if self.remove => forget(context, &agora, vendor).await,
+            (What::Of(vendor), None) => store(context, &agora, vendor, &self.secret).await,
+            (What::Of(_) | What::Status, Some(vendor)) => {
+                Err(Failure::wrong("usage", format!("`{}` is one word too many", vendor.name)))
+            }
         }
-        let values = self.values(context)?;
-        let login = agora.store_login(vendor, &values).await?;
-        let variables: Vec<&str> = values.keys().map(VariableName::as_str).collect();
-        context.ui.result(
-            || json!({"vendor": vendor.name, "auth": login.name, "variables": variables}),
-            || {
-                format!(
-                    "stored: {} logs in with its {} ({})\n",
-                    vendor.name,
-                    login.name,
-                    variables.join(", ")
-                )
-            },
-        )?;
-        context.ui.hint("it is used where neither the dispatch nor an env bundle brings another");
-        Ok(Exit::Done)
-    }
-
-    fn values(&self, context: &Context) -> Result<BTreeMap<VariableName, SecretValue>, Failure> {
-        if !self.secret.is_empty() {
-            return self.secret.iter().map(|secret| read_secret(secret)).collect();
-        }
-        let set = |name: &str| Terminal.variable(name).is_some();
-        let alone = self.vendor.logins.iter().filter(|login| login.stands_alone);
-        if let Some(login) = alone.into_iter().find(|login| login.variables.iter().all(|name| set(name))) {
-            context.ui.note(format_args!("taking `{}` of this environment", login.variables.join("` and `")));
-            let all = login.variables.iter().chain(login.beside).filter(|name| set(name));
-            return all.map(|name| read_secret(&format!("{name}=env:{name}"))).collect();
-        }
-        let login = self.vendor.logins.first().ok_or_else(|| nothing(self.vendor))?;
-        if !io::stdin().is_terminal() {
-            return Err(nothing(self.vendor));
-        }
-        if *self.vendor == CLAUDE {
-            set_up_token(context)?;
-        }
-        login.variables.iter().map(|name| read_secret(name)).collect()
     }
 }
 
-/// Runs the vendor's own program in this terminal, which logs in with a browser and shows a token.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a person uses it, in their own terminal, with their own rights"
-)]
-fn set_up_token(context: &Context) -> Result<(), Failure> {
-    context.ui.note("running `claude setup-token`; the token that it shows at its end is asked for next");
-    let status = Command::new("claude").arg("setup-token").status().map_err(|error| {
-        Failure::outside("no-claude", "`claude setup-token` cannot be run")
-            .because(error)
-            .hint("install Claude Code, or `agora auth claude --secret ANTHROPIC_API_KEY`")
-    })?;
-    if status.success() {
-        return Ok(());
+async fn forget(context: &Context, agora: &Agora, vendor: &'static Vendor) -> Result<Exit, Failure> {
+    let removed = agora.forget_login(vendor).await?;
+    context.ui.result(
+        || json!({"vendor": vendor.name, "removed": removed}),
+        || if removed { "forgotten\n".to_owned() } else { "nothing was stored\n".to_owned() },
+    )?;
+    Ok(Exit::Done)
+}
+
+async fn store(
+    context: &Context,
+    agora: &Agora,
+    vendor: &'static Vendor,
+    secrets: &[String],
+) -> Result<Exit, Failure> {
+    let (login, variables) = take(context, agora, vendor, secrets).await?;
+    context.ui.result(
+        || json!({"vendor": vendor.name, "auth": login.name, "variables": variables}),
+        || format!("stored: {} logs in with its {} ({})\n", vendor.name, login.name, variables.join(", ")),
+    )?;
+    context.ui.hint("it is used where neither the dispatch nor an env bundle brings another");
+    Ok(Exit::Done)
+}
+
+/// Takes a login from wherever there is one, and stores it in the place of what was there. Returns it with the variables that it
+/// came as.
+pub(super) async fn take(
+    context: &Context,
+    agora: &Agora,
+    vendor: &'static Vendor,
+    secrets: &[String],
+) -> Result<(&'static Login, Vec<String>), Failure> {
+    if let Some(values) = values(context, vendor, secrets)? {
+        let login = agora.store_login(vendor, &values).await?;
+        return Ok((login, values.keys().map(ToString::to_string).collect()));
     }
-    Err(Failure::outside("no-credential", "`claude setup-token` did not log in").because(status))
+    vendor::codex_login(context, &agora.prepare_codex_home()?)?;
+    let login = agora.take_codex_login().await?.ok_or_else(|| {
+        Failure::outside("no-credential", "`codex login` left no login")
+            .hint("an API key does too: `agora auth codex --secret OPENAI_API_KEY`")
+    })?;
+    Ok((login, login.variables.iter().map(|name| (*name).to_owned()).collect()))
+}
+
+/// Returns what to store. `None`: the vendor's program is to log in, and keeps it itself.
+fn values(
+    context: &Context,
+    vendor: &'static Vendor,
+    secrets: &[String],
+) -> Result<Option<BTreeMap<VariableName, SecretValue>>, Failure> {
+    if !secrets.is_empty() {
+        return secrets.iter().map(|secret| read_secret(secret)).collect::<Result<_, _>>().map(Some);
+    }
+    let set = |name: &str| Terminal.variable(name).is_some();
+    if let Some(login) = around(vendor) {
+        context.ui.note(format_args!("taking `{}` of this environment", login.variables.join("` and `")));
+        let all = login.variables.iter().chain(login.beside).filter(|name| set(name));
+        let taken = all.map(|name| read_secret(&format!("{name}=env:{name}")));
+        return taken.collect::<Result<_, _>>().map(Some);
+    }
+    let login = vendor.logins.first().ok_or_else(|| nothing(vendor))?;
+    if !io::stdin().is_terminal() {
+        return Err(nothing(vendor));
+    }
+    if *vendor != CLAUDE {
+        return Ok(None);
+    }
+    vendor::claude_setup_token(context)?;
+    login.variables.iter().map(|name| read_secret(name)).collect::<Result<_, _>>().map(Some)
+}
+
+/// Returns the login that this environment has.
+pub(super) fn around(vendor: &'static Vendor) -> Option<&'static Login> {
+    let set = |name: &str| Terminal.variable(name).is_some();
+    let alone = vendor.logins.iter().filter(|login| login.stands_alone);
+    alone.into_iter().find(|login| login.variables.iter().all(|name| set(name)))
 }
 
 fn nothing(vendor: &Vendor) -> Failure {

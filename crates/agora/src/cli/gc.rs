@@ -28,6 +28,7 @@ impl Gc {
         let document = json!({
             "dryRun": self.dry_run, "threads": swept.threads, "strays": swept.strays, "snapshots": swept.snapshots,
             "leftovers": swept.leftovers,
+            "bases": swept.bases,
             "bytesBefore": swept.bytes_before, "bytesAfter": swept.bytes_after,
         });
         context.ui.result(
@@ -35,11 +36,12 @@ impl Gc {
             || {
                 let verb = if self.dry_run { "would take away" } else { "took away" };
                 format!(
-                    "{verb} {}, {}, {}, {}; {} MiB before, {} MiB after\n",
+                    "{verb} {}, {}, {}, {}, {}; {} MiB before, {} MiB after\n",
                     counted(swept.threads.len(), "ended thread"),
                     counted(swept.strays.len(), "stray"),
                     counted(swept.snapshots.len(), "snapshot"),
                     counted(swept.leftovers.len(), "leftover"),
+                    counted(usize::try_from(swept.bases).unwrap_or(usize::MAX), "base"),
                     swept.bytes_before >> 20,
                     swept.bytes_after >> 20,
                 )

@@ -1,5 +1,6 @@
 //! The commands: what they are called, and which file does them.
 
+mod answer;
 mod auth;
 mod bundle;
 mod capability;
@@ -12,10 +13,13 @@ mod explain;
 mod gc;
 #[cfg(feature = "docker")]
 mod image;
+mod inbox;
 mod init;
+mod run;
 mod subagent;
 mod sync;
 mod thread;
+mod trust;
 pub(crate) mod worker;
 
 use std::ffi::OsString;
@@ -36,25 +40,25 @@ const HELP: &str = "\
 
 {usage-heading} {usage}
 
-Run and look:
-  dispatch     Run a subagent: dispatch run, list, describe, logs, watch, cancel
+Run:
+  run          Run an agent on a task, in this repository
+  inbox        List the questions that are open
+  answer       Answer a question; the work goes on where it stopped
+  apply        Bring a thread's work into your files
+  continue     Go on with a thread that ended
+  cancel       Cancel a dispatch, or a thread that waits
+
+Look:
   ls           List what runs and ran
   show         Show what became of a dispatch
   logs         Print what an agent printed
-  cancel       Cancel a dispatch, or a thread that waits
-  continue     Go on with a thread that ended
-
-Define what runs (each also has list, get and versions):
-  capability   Register files that are laid over an agent's workspace
-  subagent     Register what agent runs, and assign capabilities to it
-  env          Register variables, and references to secrets
-  explain      See what a subagent resolves to, and its prompts
 
 Set up:
-  init         Make the place where agora keeps everything
+  init         Set up: a login, a project's agents, settings
+  subagent     Register what agent runs, and assign capabilities to it
   doctor       See what this machine can do, and what is missing
 
-Also: auth, deploy, sync, thread, image, gc, completions.
+Also: capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -80,17 +84,21 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(Box<run::Run>),
     Init(init::Init),
     #[command(hide = true)]
     Auth(auth::Auth),
     Doctor(doctor::Doctor),
-    #[command(subcommand, visible_alias = "dispatches")]
+    #[command(subcommand, visible_alias = "dispatches", hide = true)]
     Dispatch(dispatch::Dispatch),
     Ls(dispatch::list::List),
     Show(dispatch::show::Show),
     Logs(dispatch::logs::Logs),
+    Inbox(inbox::Inbox),
+    Answer(answer::Answer),
     Cancel(dispatch::cancel::Cancel),
     Continue(dispatch::go_on::Continue),
+    Apply(dispatch::apply::Apply),
     #[command(subcommand, visible_alias = "threads", hide = true)]
     Thread(thread::Thread),
     #[command(hide = true)]
@@ -100,16 +108,19 @@ enum Command {
     Image(image::Image),
     #[command(hide = true)]
     Carry(dispatch::carry::Carry),
-    #[command(subcommand, visible_alias = "capabilities")]
+    #[command(subcommand, visible_alias = "capabilities", hide = true)]
     Capability(capability::Capability),
     #[command(subcommand, visible_alias = "subagents")]
     Subagent(subagent::Subagent),
-    #[command(subcommand, visible_alias = "envs")]
+    #[command(subcommand, visible_alias = "envs", hide = true)]
     Env(env::Env),
+    #[command(hide = true)]
+    Trust(trust::Trust),
     #[command(hide = true)]
     Deploy(deploy::Deploy),
     #[command(hide = true)]
     Sync(sync::Sync),
+    #[command(hide = true)]
     Explain(explain::Explain),
     #[command(hide = true)]
     Completions(completions::Completions),
@@ -172,22 +183,27 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
     runtime.block_on(async {
         let done = match arguments.command {
             Command::Doctor(command) => return command.run(&context).await,
+            Command::Run(command) => return command.run(&context).await,
             Command::Dispatch(command) => return command.run(&context).await,
             Command::Ls(command) => return command.run(&context).await,
             Command::Show(command) => return command.run(&context).await,
             Command::Logs(command) => return command.run(&context).await,
+            Command::Inbox(command) => return command.run(&context).await,
+            Command::Answer(command) => return command.run(&context).await,
             Command::Cancel(command) => return command.run(&context).await,
             Command::Continue(command) => return command.run(&context).await,
+            Command::Apply(command) => return command.run(&context).await,
             Command::Thread(command) => return command.run(&context).await,
             Command::Gc(command) => return command.run(&context).await,
             Command::Carry(command) => return command.run(&context).await,
             Command::Auth(command) => return command.run(&context).await,
-            Command::Init(command) => command.run(&context),
+            Command::Init(command) => command.run(&context).await,
             #[cfg(feature = "docker")]
             Command::Image(command) => command.run(&context).await,
             Command::Capability(command) => command.run(&context).await,
             Command::Subagent(command) => command.run(&context).await,
             Command::Env(command) => command.run(&context).await,
+            Command::Trust(command) => command.run(&context),
             Command::Deploy(command) => command.run(&context).await,
             Command::Sync(command) => command.run(&context).await,
             Command::Explain(command) => command.run(&context).await,
@@ -202,12 +218,16 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
 fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     match command {
-        Command::Dispatch(_)
+        Command::Run(_)
+        | Command::Dispatch(_)
         | Command::Ls(_)
         | Command::Show(_)
         | Command::Logs(_)
+        | Command::Inbox(_)
+        | Command::Answer(_)
         | Command::Cancel(_)
         | Command::Continue(_)
+        | Command::Apply(_)
         | Command::Thread(_)
         | Command::Gc(_)
         | Command::Carry(_) => waiting(&mut builder).build(),
@@ -301,7 +321,8 @@ mod tests {
     #[test]
     fn every_command_has_an_example() {
         fn check(command: &clap::Command, path: &str) {
-            for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+            for sub in command.get_subcommands().filter(|sub| !["worker", "carry"].contains(&sub.get_name()))
+            {
                 let path = format!("{path} {}", sub.get_name());
                 if sub.has_subcommands() {
                     check(sub, &path);

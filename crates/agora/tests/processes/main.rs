@@ -5,6 +5,7 @@
 //!  kills     SIGKILL to an engine at each of its steps, under load
 //!  races     cancel against finish against the time limit
 //!  queue     many at once, and never more than there is room for
+//!  answers   many answers to one question, and every way in which one does not count
 //!  cancel    from another process, in every state; Ctrl-C once and twice
 //!  recovery  what a dead engine, a dead worker and another boot leave
 //!  sweep     what nobody may want any more
@@ -12,6 +13,7 @@
 //! ```
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails loudly, and names its seed")]
 
+mod answers;
 mod cancel;
 #[path = "../../../agora-engine/examples/dispatch.rs"]
 #[expect(dead_code, reason = "its `main` is for those who run it")]

@@ -8,8 +8,8 @@ use std::thread::{self, Thread};
 use agora_core::entry::Entry;
 use agora_core::provider::Outage;
 use agora_core::provider::ledger::{
-    Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, Outgoing, Paper,
-    ThreadView, Watch,
+    Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, OpenFilter,
+    OpenQuestion, Outgoing, Paper, ThreadView, Watch,
 };
 use agora_core::{DispatchId, Name, Namespace, ThreadId, Timestamp};
 use async_trait::async_trait;
@@ -116,6 +116,11 @@ impl Ledger for Seams {
     async fn list(&self, filter: &Filter) -> Result<Vec<DispatchRow>, LedgerError> {
         self.pause().await;
         whole(self.ledger.list(filter))
+    }
+
+    async fn questions(&self, filter: &OpenFilter) -> Result<Vec<OpenQuestion>, LedgerError> {
+        self.pause().await;
+        whole(self.ledger.questions(filter))
     }
 
     async fn carried(&self) -> Result<Vec<ThreadId>, LedgerError> {

@@ -1,9 +1,10 @@
 //! Lists of dispatches.
 
-use agora_core::provider::ledger::{DispatchRow, Filter, StateWord};
+use agora_core::provider::ledger::{DispatchRow, Filter, OpenFilter, OpenQuestion, StateWord};
+use agora_core::record::Record;
 
 use super::{Scene, mark};
-use crate::ledger::sample::{asked, continued, continues, failed, finished, job, started};
+use crate::ledger::sample::{append, asked, continued, continues, failed, finished, job, question, started};
 
 async fn ids(scene: &Scene, filter: Filter) -> Vec<String> {
     let rows = scene.ledger.list(&filter).await.unwrap();
@@ -106,4 +107,66 @@ pub(super) async fn pages(scene: &Scene) {
     let before = Some("d_4".parse().unwrap());
     let states = Some(vec![StateWord::Accepted]);
     assert_eq!(ids(scene, Filter { before, states, most: 2, ..Filter::default() }).await, ["d_3", "d_2"]);
+}
+
+async fn open(scene: &Scene, filter: OpenFilter) -> Vec<String> {
+    let rows = scene.ledger.questions(&filter).await.unwrap();
+    rows.iter().map(|row| row.question_id.to_string()).collect()
+}
+
+pub(super) async fn open_questions(scene: &Scene) {
+    let all = || OpenFilter { most: 9, ..OpenFilter::default() };
+    assert!(open(scene, all()).await.is_empty());
+    for (number, namespace) in [(1, "default"), (2, "other"), (3, "default"), (4, "default")] {
+        let (thread, dispatch) = (format!("t_{number}"), format!("d_{number}"));
+        let mut job = job(&thread, &dispatch);
+        job.namespace = namespace.parse().unwrap();
+        scene.accept(job).await;
+        scene.happen(&thread, vec![started(&dispatch)]).await;
+    }
+    // Not open before that is recorded, and in the order in which they were asked.
+    let pause = asked("d_3", "q_3");
+    scene.happen("t_3", pause[..1].to_vec()).await;
+    assert!(open(scene, all()).await.is_empty());
+    let mut elsewhere = append("t_2", scene.seen("t_2").await, asked("d_2", "q_2"));
+    elsewhere.namespace = "other".parse().unwrap();
+    scene.ledger.append(elsewhere).await.unwrap();
+    scene.happen("t_1", asked("d_1", "q_1")).await;
+    scene.happen("t_3", pause[1..].to_vec()).await;
+    scene.happen("t_4", asked("d_4", "q_4")).await;
+    assert_eq!(open(scene, all()).await, ["q_3", "q_2", "q_1", "q_4"]);
+    let default = Some(agora_core::Namespace::default());
+    assert_eq!(open(scene, OpenFilter { namespace: default, ..all() }).await, ["q_3", "q_1", "q_4"]);
+    let after =
+        |number: u32| Some((format!("t_{number}").parse().unwrap(), format!("q_{number}").parse().unwrap()));
+    assert_eq!(open(scene, OpenFilter { after: after(3), most: 2, ..all() }).await, ["q_2", "q_1"]);
+    assert_eq!(open(scene, OpenFilter { after: after(7), most: 1, ..all() }).await, ["q_3"]);
+    let expected = OpenQuestion {
+        question_id: "q_3".parse().unwrap(),
+        namespace: agora_core::Namespace::default(),
+        thread_id: "t_3".parse().unwrap(),
+        dispatch_id: "d_3".parse().unwrap(),
+        subagent: "planner".parse().unwrap(),
+        labels: Vec::new(),
+        question: question(),
+        asked_at: scene.now(),
+    };
+    assert_eq!(scene.ledger.questions(&all()).await.unwrap()[0], expected);
+
+    // Closed by each of the four ways.
+    let by = || agora_core::answer::Answerer { principal: "user:ann".into(), door: "cli".into() };
+    let hash = question().hash().unwrap();
+    let answers = [("q1".parse().unwrap(), agora_core::answer::Reply::One("a".into()))].into();
+    let id = |text: &str| text.parse().unwrap();
+    let answered =
+        Record::QuestionAnswered { question_id: id("q_1"), question_hash: hash, answers, by: by() };
+    scene.happen("t_1", vec![answered.into()]).await;
+    let declined = Record::QuestionDeclined { question_id: id("q_2"), by: by() };
+    scene.happen("t_2", vec![declined.into()]).await;
+    let expired =
+        Record::QuestionExpired { question_id: id("q_3"), at_expiry: agora_core::record::AtExpiry::Fail };
+    scene.happen("t_3", vec![expired.into()]).await;
+    assert_eq!(open(scene, all()).await, ["q_4"]);
+    scene.happen("t_4", vec![Record::QuestionCancelled { question_id: id("q_4") }.into()]).await;
+    assert!(open(scene, all()).await.is_empty());
 }

@@ -32,6 +32,7 @@ pub async fn ledger(make: &dyn Fn(Arc<dyn Clock>) -> Box<dyn Ledger>) {
     view::cancel_wishes(&scene()).await;
     list::filters(&scene()).await;
     list::pages(&scene()).await;
+    list::open_questions(&scene()).await;
     queue::order(&scene()).await;
     queue::room(&scene()).await;
     queue::room_at_once(&scene()).await;

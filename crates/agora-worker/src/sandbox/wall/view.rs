@@ -51,6 +51,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) path: Option<&'a OsStr>,
     /// The dispatch's own directories.
     pub(crate) own: &'a Inside,
+    /// What the workspace's repository reads objects from: shown, and never written.
+    pub(crate) lent: &'a [PathBuf],
     /// What nothing may bring in: agora's home, or as much of it as is known.
     pub(crate) closed: &'a Path,
 }
@@ -193,6 +195,11 @@ impl<'a> Sight<'a> {
             (own.aids, inside.aids, Access::Read),
         ] {
             self.binds.push(Bind { from, to, access, essential: true });
+        }
+        // Wherever they are, also in agora's home: nothing but a repository's objects is in there.
+        for dir in self.ground.lent {
+            let (from, to) = (dir.clone(), dir.clone());
+            self.binds.push(Bind { from, to, access: Access::Read, essential: false });
         }
         for dir in SYSTEM {
             self.system(Path::new(dir));

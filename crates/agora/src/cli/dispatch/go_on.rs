@@ -4,7 +4,7 @@ use agora_core::job::Attendance;
 use clap::Args;
 
 use super::run::{accepted, follow, warn};
-use super::{find, open, start_carrier};
+use super::{find, open_to_run, start_carrier};
 use crate::cli::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -29,7 +29,7 @@ pub(in crate::cli) struct Continue {
 
 impl Continue {
     pub(in crate::cli) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let agora = open(context).await?;
+        let agora = open_to_run(context).await?;
         let thread = find(&agora, &self.id).await?;
         let attendance = if self.detach { Attendance::Detached } else { Attendance::Watched };
         let next = thread.go_on(self.message, attendance).await?;

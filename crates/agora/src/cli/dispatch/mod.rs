@@ -1,16 +1,19 @@
 //! `agora dispatch`, and its short forms: run a subagent, look at what runs and ran, cancel it, go on with it.
 
+pub(super) mod apply;
 pub(super) mod cancel;
 pub(super) mod carry;
 pub(super) mod go_on;
 pub(super) mod list;
 pub(super) mod logs;
+pub(super) mod options;
+mod pause;
 pub(super) mod run;
 pub(super) mod show;
 pub(super) mod watch;
 
 use agora_core::ThreadId;
-use agora_engine::{Agora, Thread};
+use agora_engine::{Agora, Ignored, Thread};
 use clap::Subcommand;
 
 use super::Context;
@@ -27,6 +30,7 @@ pub(super) enum Dispatch {
     Logs(logs::Logs),
     Watch(watch::Watch),
     Cancel(cancel::Cancel),
+    Apply(apply::Apply),
 }
 
 impl Dispatch {
@@ -38,6 +42,7 @@ impl Dispatch {
             Self::Logs(command) => command.run(context).await,
             Self::Watch(command) => command.run(context).await,
             Self::Cancel(command) => command.run(context).await,
+            Self::Apply(command) => command.run(context).await,
         }
     }
 }
@@ -56,12 +61,26 @@ pub(super) async fn open(context: &Context) -> Result<Agora, Failure> {
     Ok(agora)
 }
 
+/// Opens agora to run something, and says what of the project's file does not count for it.
+pub(super) async fn open_to_run(context: &Context) -> Result<Agora, Failure> {
+    let agora = open(context).await?;
+    if let Some(Ignored { file, keys, was_changed }) = agora.ignored_settings() {
+        let why = if *was_changed { "it was changed after you trusted it" } else { "it is not trusted" };
+        context.ui.warn(format_args!(
+            "of `{}` these keys are ignored, {why}: {}; `agora trust` lets them count",
+            file.display(),
+            keys.join(", ")
+        ));
+    }
+    Ok(agora)
+}
+
 async fn find(agora: &Agora, text: &str) -> Result<Thread, Failure> {
     Ok(agora.find(text).await?)
 }
 
 /// Starts a process that carries threads until each of them rests.
-fn start_carrier(context: &Context, threads: &[ThreadId]) -> Result<(), Failure> {
+pub(super) fn start_carrier(context: &Context, threads: &[ThreadId]) -> Result<(), Failure> {
     aside::carrier(&context.config, threads).map_err(|error| {
         Failure::outside("no-carrier", "a process that carries the thread could not be started")
             .because(error)

@@ -1,7 +1,5 @@
 //! Reads from git's index which paths are tracked, in process and with nothing taken on trust.
 
-use super::entry::{Name, Sorted};
-
 /// How many bytes of names are kept, with what each costs beside its bytes: a million of usual length.
 const NAMES: usize = 128 << 20;
 const NAME_COST: usize = 48;
@@ -15,10 +13,10 @@ const NAME_LEN: u16 = 0xfff;
 
 /// Says that bytes are not an index, or one that is too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub struct Malformed;
 
-/// Reads versions 2 to 4. Ids are of SHA-1 or of SHA-256; the file does not say which, but only one of them fits.
-pub(super) fn tracked(index: &[u8]) -> Result<Sorted<()>, Malformed> {
+/// Returns the paths in order, each once. Reads versions 2 to 4. Ids are of SHA-1 or of SHA-256; the file does not say which, but only one of them fits.
+pub fn tracked(index: &[u8]) -> Result<Vec<Box<[u8]>>, Malformed> {
     Entries::read(index, 20).or_else(|_| Entries::read(index, 32))
 }
 
@@ -29,7 +27,7 @@ struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    fn read(index: &'a [u8], id_len: usize) -> Result<Sorted<()>, Malformed> {
+    fn read(index: &'a [u8], id_len: usize) -> Result<Vec<Box<[u8]>>, Malformed> {
         let mut entries = Self { rest: index, id_len, version: 0 };
         if entries.take(4)? != b"DIRC" {
             return Err(Malformed);
@@ -39,7 +37,7 @@ impl<'a> Entries<'a> {
             return Err(Malformed);
         }
         let count = entries.number()?;
-        let (mut names, mut last, mut cost) = (Vec::new(), Vec::new(), 0);
+        let (mut names, mut last, mut cost): (Vec<Box<[u8]>>, Vec<u8>, usize) = (Vec::new(), Vec::new(), 0);
         for _ in 0..count {
             let name = entries.next(&last)?;
             // Three stages of one path follow each other in a conflict.
@@ -50,11 +48,13 @@ impl<'a> Entries<'a> {
             if cost > NAMES {
                 return Err(Malformed);
             }
-            names.push((Name::from(&*name), ()));
+            if names.last().is_none_or(|before| **before != *name) {
+                names.push(Box::from(&*name));
+            }
             last = name;
         }
         // The checksum of the file stands at its end.
-        if entries.rest.len() < id_len { Err(Malformed) } else { Ok(Sorted::new(names)) }
+        if entries.rest.len() < id_len { Err(Malformed) } else { Ok(names) }
     }
 
     fn next(&mut self, last: &[u8]) -> Result<Vec<u8>, Malformed> {
@@ -142,8 +142,8 @@ mod tests {
         bytes
     }
 
-    fn names(sorted: &Sorted<()>) -> Vec<&[u8]> {
-        sorted.items().iter().map(|(name, ())| &**name).collect()
+    fn names(names: &[Box<[u8]>]) -> Vec<&[u8]> {
+        names.iter().map(|name| &**name).collect()
     }
 
     #[test]

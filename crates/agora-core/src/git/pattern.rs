@@ -6,10 +6,10 @@
 
 /// What is left of the work that matching may be. One step is one byte against one place in a pattern.
 #[derive(Debug)]
-pub(super) struct Steps(std::cell::Cell<u64>);
+pub struct Steps(std::cell::Cell<u64>);
 
 impl Steps {
-    pub(super) fn new(steps: u64) -> Self {
+    pub fn new(steps: u64) -> Self {
         Self(std::cell::Cell::new(steps))
     }
 
@@ -22,9 +22,9 @@ impl Steps {
 }
 
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub struct Pattern {
     /// Takes back what an earlier line said.
-    pub(super) negated: bool,
+    pub negated: bool,
     only_dirs: bool,
     /// Without a slash, a pattern is about the last part of a path.
     last_part: bool,
@@ -66,7 +66,7 @@ impl Bytes {
 
 impl Pattern {
     /// Reads a line; `None` if it says nothing, or what can never match.
-    pub(super) fn parse(line: &[u8]) -> Option<Self> {
+    pub fn parse(line: &[u8]) -> Option<Self> {
         let line = without_spaces(line);
         if line.starts_with(b"#") {
             return None;
@@ -82,7 +82,7 @@ impl Pattern {
     }
 
     /// Tells whether it is about that path, from the directory of its file. When there are no steps left, it is not.
-    pub(super) fn matches(&self, path: &[u8], is_dir: bool, steps: &Steps) -> bool {
+    pub fn matches(&self, path: &[u8], is_dir: bool, steps: &Steps) -> bool {
         if self.only_dirs && !is_dir {
             return false;
         }

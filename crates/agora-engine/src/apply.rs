@@ -1,0 +1,57 @@
+//! Brings a thread's work into the tree that it was taken from.
+
+use agora_core::ThreadId;
+use agora_core::job::Job;
+use agora_core::wire::report::Report;
+use agora_providers::ground::{AppliedWork, ApplyError, ApplyTo, LocalGrounds, OnSight};
+
+use crate::agora::Agora;
+use crate::carry::CarryError;
+use crate::error::Error;
+
+/// More than any patch has.
+const PATCH_BYTES: u64 = 1 << 30;
+
+impl Agora {
+    /// Brings a thread's work, as the last of its dispatches left it, into the tree that it was taken from. All of it, or nothing.
+    pub async fn apply_work(
+        &self,
+        thread: &ThreadId,
+        to: ApplyTo,
+        on_sight: OnSight,
+    ) -> Result<AppliedWork, Error> {
+        let (job, report) = self.last_work(thread).await?;
+        let engine = self.engine()?;
+        let home = engine.world().grounds.came_home(thread, &job.dispatch_id).await;
+        let home = home.map_err(|error| Error::Carry(CarryError::Shelf(error)))?.unwrap_or_default();
+        let environment =
+            self.settings().map(|settings| settings.git_environment.clone()).unwrap_or_default();
+        let grounds = LocalGrounds::new(self.home().clone(), &environment);
+        grounds.apply(&job, &report, home.git_ref.as_deref(), &to, on_sight).map_err(Error::Apply)
+    }
+
+    /// Returns a thread's work as a patch that `git apply` takes.
+    pub async fn work_patch(&self, thread: &ThreadId) -> Result<Vec<u8>, Error> {
+        let (job, report) = self.last_work(thread).await?;
+        let patch = report.patch.ok_or(Error::Apply(ApplyError::Nothing))?;
+        let bytes = self.read_left(&job.dispatch_id, &patch.artifact.path, 0, PATCH_BYTES).await?;
+        bytes.ok_or(Error::Apply(ApplyError::Nothing))
+    }
+
+    /// Finds the last dispatch of a thread that left a patch.
+    async fn last_work(&self, thread: &ThreadId) -> Result<(Job, Report), Error> {
+        let engine = self.engine()?;
+        let view = engine.view(thread).await.map_err(Error::Carry)?;
+        for (id, state) in view.thread.dispatches().iter().rev() {
+            if state.is_live() {
+                continue;
+            }
+            let papers = engine.papers(id).await.map_err(Error::Carry)?;
+            let report = papers.report.as_ref().and_then(|text| engine.read_report(id, text));
+            if let Some(report) = report.filter(|report| report.patch.is_some()) {
+                return Ok((papers.job, report));
+            }
+        }
+        Err(Error::Apply(ApplyError::Nothing))
+    }
+}

@@ -1,0 +1,206 @@
+//! Answering: one submission counts, is signed, and makes the next dispatch, all with one write.
+
+use agora_core::answer::{AnswerError, Answerer, Given};
+use agora_core::canonical::{self, CanonicalError};
+use agora_core::entry::{Entry, Happening};
+use agora_core::job::{Attendance, Job};
+use agora_core::provider::lease::Lease;
+use agora_core::provider::ledger::{LedgerError, Paper, ThreadView};
+use agora_core::provider::shelf::Clearing;
+use agora_core::question::Question;
+use agora_core::record::Record;
+use agora_core::state::{AskedQuestion, Illegal, QuestionState};
+use agora_core::wire::manifest::{Continuation, Verbatim};
+use agora_core::wire::receipt::{Receipt, Statement};
+use agora_core::{DispatchId, QuestionId, ThreadId, Timestamp};
+
+use crate::carry::accept::event;
+use crate::carry::{CarryError, Engine};
+use crate::error::Error;
+
+/// An answer that counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    pub question_id: QuestionId,
+    pub thread_id: ThreadId,
+    /// The dispatch that goes on with it.
+    pub dispatch_id: DispatchId,
+    pub receipt: Receipt,
+}
+
+/// Why an answer did not count. Being late, early or second is a defined outcome, and changes nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    #[error("there is no question `{0}`")]
+    Unknown(QuestionId),
+    #[error("the question `{0}` is not open yet")]
+    NotOpen(QuestionId),
+    #[error("the question `{question_id}` was answered before, by `{}` through `{}` at {at}", by.principal, by.door)]
+    AnsweredBefore { question_id: QuestionId, by: Answerer, at: Timestamp },
+    #[error("the question `{question_id}` is not open any more")]
+    Closed {
+        question_id: QuestionId,
+        #[source]
+        how: Illegal,
+    },
+    #[error("that does not answer the question `{question_id}`")]
+    Unfit {
+        question_id: QuestionId,
+        question: Box<Question>,
+        #[source]
+        why: AnswerError,
+    },
+    #[error("the answer has no canonical form")]
+    Canonical(#[source] CanonicalError),
+}
+
+impl Engine {
+    /// Answers a question. Of all who answer, the first counts; when this returns the answer is durable and the next dispatch is
+    /// accepted, and has room if there is some and the caller has the thread's lease.
+    pub async fn answer(
+        &self,
+        thread: &ThreadId,
+        question: &QuestionId,
+        given: &Given,
+        by: &Answerer,
+        lease: Option<&dyn Lease>,
+    ) -> Result<Answered, Error> {
+        loop {
+            let view = self.view(thread).await.map_err(Error::Carry)?;
+            let asked = self.open_question(&view, question).await?;
+            let answers = given.understood(&asked.question).map_err(|why| {
+                let (question_id, question) = (question.clone(), Box::new(asked.question.clone()));
+                Error::Answer(Refusal::Unfit { question_id, question, why })
+            })?;
+            let before = self.last_job(&view).await?;
+            let unsigned = |error| Error::Answer(Refusal::Canonical(error));
+            let receipt = self.world().keys.receipt_signer().sign(Statement {
+                namespace: view.namespace.clone(),
+                thread_id: thread.clone(),
+                question_id: question.clone(),
+                question_hash: asked.hash,
+                bundles_hash: canonical::hash(&before.resolved).map_err(unsigned)?,
+                answers: answers.clone(),
+                by: by.clone(),
+                at: self.world().clock.now(),
+            });
+            let receipt = receipt.map_err(unsigned)?;
+            let job = self.next_job(before, asked, receipt.clone());
+            let answered = Answered {
+                question_id: question.clone(),
+                thread_id: thread.clone(),
+                dispatch_id: job.dispatch_id.clone(),
+                receipt,
+            };
+            let (question_hash, by) = (asked.hash, by.clone());
+            let record =
+                Record::QuestionAnswered { question_id: question.clone(), question_hash, answers, by };
+            let what = vec![record.into(), event(&job)];
+            let claim = lease.and_then(|_| self.claim_for(&job));
+            let papers = [Paper::Job(Box::new(job))].into_iter().chain(claim).collect();
+            match self.append(&view, what, papers).await {
+                Ok(()) => return Ok(answered),
+                // Something happened first: what is there now decides again.
+                Err(LedgerError::Moved { .. }) => {}
+                Err(error) => return Err(Error::Carry(CarryError::Ledger(error))),
+            }
+        }
+    }
+
+    /// Declines a question: its thread has failed, and that is not an answer.
+    pub async fn decline(
+        &self,
+        thread: &ThreadId,
+        question: &QuestionId,
+        by: &Answerer,
+    ) -> Result<ThreadView, Error> {
+        loop {
+            let view = self.view(thread).await.map_err(Error::Carry)?;
+            self.open_question(&view, question).await?;
+            // Whoever dies before the rest is taken away leaves it behind, and is found by it.
+            let lease = self.world().leases.try_take(thread).await;
+            let _lease = lease.map_err(|error| Error::Carry(CarryError::Lease(error)))?;
+            let declined = Record::QuestionDeclined { question_id: question.clone(), by: by.clone() };
+            match self.append(&view, vec![declined.into(), Record::ThreadEnded {}.into()], Vec::new()).await {
+                Ok(()) => {
+                    self.clear_ended(&view).await.map_err(Error::Carry)?;
+                    return self.view(thread).await.map_err(Error::Carry);
+                }
+                Err(LedgerError::Moved { .. }) => {}
+                Err(error) => return Err(Error::Carry(CarryError::Ledger(error))),
+            }
+        }
+    }
+
+    /// Takes away what a thread that has ended would have gone on with.
+    pub(crate) async fn clear_ended(&self, view: &ThreadView) -> Result<(), CarryError> {
+        for (dispatch, _) in view.thread.dispatches() {
+            let cleared = self.world().shelf.clear(dispatch, Clearing::Workspace).await;
+            cleared.map_err(CarryError::Shelf)?;
+            let job = self.papers(dispatch).await?.job;
+            self.world().vault.forget(&job).await.map_err(CarryError::Secret)?;
+        }
+        Ok(())
+    }
+
+    async fn open_question<'v>(
+        &self,
+        view: &'v ThreadView,
+        question: &QuestionId,
+    ) -> Result<&'v AskedQuestion, Error> {
+        let asked = view.thread.questions().iter().find(|asked| asked.id == *question);
+        let asked = asked.ok_or_else(|| Error::Answer(Refusal::Unknown(question.clone())))?;
+        let closed = |how| Refusal::Closed { question_id: question.clone(), how };
+        Err(Error::Answer(match asked.state {
+            QuestionState::Open => return Ok(asked),
+            QuestionState::Asked => Refusal::NotOpen(question.clone()),
+            QuestionState::Answered => self.answered_before(view, question).await?,
+            QuestionState::Declined => closed(Illegal::DeclinedAlready),
+            QuestionState::Expired => closed(Illegal::ExpiredAlready),
+            QuestionState::Cancelled => closed(Illegal::CancelledAlready),
+        }))
+    }
+
+    /// Says who was first.
+    async fn answered_before(&self, view: &ThreadView, question: &QuestionId) -> Result<Refusal, Error> {
+        let most = usize::try_from(view.seen).unwrap_or(usize::MAX);
+        let entries = self.world().ledger.read(&view.thread_id, 0, most).await;
+        let entries = entries.map_err(|error| Error::Carry(CarryError::Ledger(error)))?;
+        let question_id = question.clone();
+        let how = Illegal::AnsweredAlready;
+        Ok(match entries.iter().find_map(|entry| answer_to(question, entry)) {
+            Some((by, at)) => Refusal::AnsweredBefore { question_id, by: by.clone(), at },
+            None => Refusal::Closed { question_id, how },
+        })
+    }
+
+    async fn last_job(&self, view: &ThreadView) -> Result<Job, Error> {
+        let last = view.thread.dispatches().last();
+        let unknown = || Error::Carry(CarryError::UnknownThread(view.thread_id.clone()));
+        let (last, _) = last.ok_or_else(unknown)?;
+        Ok(self.papers(last).await.map_err(Error::Carry)?.job)
+    }
+
+    fn next_job(&self, before: Job, asked: &AskedQuestion, receipt: Receipt) -> Job {
+        let continuation = Continuation::Answered {
+            question_id: asked.id.clone(),
+            question: Verbatim(serde_json::to_value(&asked.question).unwrap_or_default()),
+            receipt: Box::new(receipt),
+        };
+        // Whoever waited before may wait again, and who did not may not: it stays as it was.
+        let attendance = match before.attendance {
+            Attendance::Watched => Attendance::Watched,
+            Attendance::Detached | Attendance::Retried => Attendance::Detached,
+        };
+        before.next(DispatchId::from_entropy(self.world().random()), continuation, attendance)
+    }
+}
+
+fn answer_to<'e>(question: &QuestionId, entry: &'e Entry) -> Option<(&'e Answerer, Timestamp)> {
+    match &entry.what {
+        Happening::Record(Record::QuestionAnswered { question_id, by, .. }) if question_id == question => {
+            Some((by, entry.at))
+        }
+        Happening::Event(_) | Happening::Record(_) => None,
+    }
+}

@@ -1,0 +1,45 @@
+//! Nobody in a story works on anything: workspaces begin empty.
+
+use agora_core::ground::{Ground, GroundRequest};
+use agora_core::job::Job;
+use agora_core::provider::Unavailable;
+use agora_core::provider::ground::{CameHome, GroundError, Grounds, GroundsSwept};
+use agora_core::wire::manifest::WorkspaceAt;
+use agora_core::wire::report::Report;
+use agora_core::{DispatchId, ThreadId};
+use async_trait::async_trait;
+
+#[derive(Debug)]
+pub(crate) struct NoGrounds;
+
+#[async_trait]
+impl Grounds for NoGrounds {
+    async fn take(&self, request: &GroundRequest, _thread: &ThreadId) -> Result<Option<Ground>, GroundError> {
+        assert_eq!(*request, GroundRequest::Empty);
+        Ok(None)
+    }
+
+    fn locate(&self, _ground: &Ground, job: &Job) -> Result<WorkspaceAt, Unavailable> {
+        unreachable!("`{}` has no ground", job.dispatch_id)
+    }
+
+    async fn bring_home(&self, _job: &Job, _report: &Report) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
+    async fn came_home(&self, _: &ThreadId, _: &DispatchId) -> Result<Option<CameHome>, Unavailable> {
+        Ok(None)
+    }
+
+    async fn forget(&self, _thread: &ThreadId) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
+    async fn sweep(&self, _unknown: &[ThreadId], _really: bool) -> Result<GroundsSwept, Unavailable> {
+        Ok(GroundsSwept::default())
+    }
+
+    async fn list(&self) -> Result<Vec<ThreadId>, Unavailable> {
+        Ok(Vec::new())
+    }
+}

@@ -1,0 +1,162 @@
+//! Takes a commit instead of a working tree: of a repository here, or of one that is fetched.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use agora_core::ContentHash;
+use agora_core::ground::{Ground, Source};
+use agora_core::provider::ground::GroundError;
+use rustix::fs::{FlockOperation, flock};
+
+use super::copy::Owner;
+use super::repository::Repository;
+use super::take::{FILES, GONE, Taker, refused, unavailable};
+use crate::git::config::without_user;
+use crate::git::host::line;
+use crate::git::layout::{Layout, top_of};
+use crate::git::{Git, GitError};
+
+impl Taker<'_> {
+    /// Takes a commit of the repository that a directory lies in.
+    pub(super) fn take_commit(&self, dir: &Path, rev: &str) -> Result<Ground, GroundError> {
+        let dir = fs::canonicalize(dir).map_err(|error| refused(dir, &error))?;
+        let top = top_of(&dir).map_err(|error| refused(&dir, &error))?;
+        let top = top.ok_or_else(|| GroundError::Refused {
+            what: format!("`{}` lies in no git repository, so there is no `{rev}`", dir.display()),
+            hint: Some("leave `--base` away to work on the directory as it is".to_owned()),
+        })?;
+        let path = top.to_str().ok_or_else(|| refused(&top, &io::Error::other("its name is no text")))?;
+        let source = Source::Repository { path: path.to_owned(), base: Some(rev.to_owned()) };
+        let layout = Layout::of(&top).map_err(|error| refused(&top, &error))?;
+        let layout = layout.ok_or_else(|| refused(&top, &io::Error::other("it is no repository")))?;
+        let git = self.git_for("--base")?;
+        let commit = resolve(git, &layout.own, rev)?;
+        self.check_out(git, &layout, commit, source)
+    }
+
+    /// Fetches a repository into the cache, and takes a commit of it.
+    pub(super) fn take_url(&self, url: &str, rev: Option<&str>) -> Result<Ground, GroundError> {
+        let git = self.git_for("a repository's URL")?;
+        let plain = without_user(url);
+        if url.starts_with('-') || url.contains("::") {
+            let what = format!("`{plain}` is no URL that agora fetches from");
+            return Err(GroundError::Refused { what, hint: Some("https, ssh, file, or a path".to_owned()) });
+        }
+        let cache = self.cache(git, url)?;
+        let broken = |error: GitError| GroundError::Git {
+            what: format!("`{plain}` could not be fetched: {}", hidden(&error, url, &plain)),
+            hint: Some("see whether `git ls-remote` of it works here".to_owned()),
+        };
+        let fetch = |what: &[&str]| {
+            let always = ["--quiet", "--force", "--no-tags", "--no-write-fetch-head", "--", url];
+            git.call(&cache, "fetch").run(always.iter().chain(what).copied())
+        };
+        fetch(&["+HEAD:refs/agora-cache/HEAD", "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"])
+            .map_err(broken)?;
+        if let Some(rev) = rev.filter(|rev| super::repository::is_id(rev)) {
+            // A commit that no branch ends in may be had by its id, if the other side likes.
+            let _ = fetch(&[rev]);
+        }
+        let commit = resolve(git, &cache, rev.unwrap_or("refs/agora-cache/HEAD"))?;
+        let source = Source::Url { url: plain, rev: commit.clone() };
+        self.check_out(git, &Layout { own: cache.clone(), common: cache }, commit, source)
+    }
+
+    /// Returns the directory of a URL's cached repository, made when it is not there. Held while it is made.
+    fn cache(&self, git: &Git, url: &str) -> Result<PathBuf, GroundError> {
+        let hash = ContentHash::of(without_user(url).as_bytes()).to_string();
+        let name: String = hash.rsplit(':').next().unwrap_or_default().chars().take(20).collect();
+        let dir = self.home.join("repositories").join(name);
+        let broken = |error| GroundError::Unavailable(unavailable("make", &dir, error));
+        fs::create_dir_all(&dir).map_err(broken)?;
+        let lock = fs::File::create(dir.join("agora.lock")).map_err(broken)?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(|error| broken(error.into()))?;
+        if !dir.join("HEAD").exists() {
+            git.call(&dir, "init").run(["--quiet", "--bare", "."]).map_err(said)?;
+        }
+        Ok(dir)
+    }
+
+    fn git_for(&self, what: &str) -> Result<&Git, GroundError> {
+        self.git.ok_or_else(|| GroundError::Git {
+            what: format!("{what} wants git, and there is none on the PATH"),
+            hint: Some("install git, or work on a directory as it is".to_owned()),
+        })
+    }
+
+    fn check_out(
+        &self,
+        git: &Git,
+        layout: &Layout,
+        commit: String,
+        source: Source,
+    ) -> Result<Ground, GroundError> {
+        let files = self.staged.join(FILES);
+        let broken = |error| GroundError::Unavailable(unavailable("write", &files, error));
+        self.start().map_err(broken)?;
+        fs::write(self.staged.join(GONE), b"").map_err(broken)?;
+        let index = self.staged.join("index");
+        let nothing =
+            line(&git.call(&layout.own, "hash-object").run(["-t", "tree", "/dev/null"]).map_err(said)?);
+        // What is in the commit is what is there: no filter, no conversion, nothing that attributes say.
+        git.call(&files, "read-tree")
+            .env("GIT_DIR", &layout.own)
+            .env("GIT_WORK_TREE", &files)
+            .env("GIT_INDEX_FILE", &index)
+            .env("GIT_ATTR_SOURCE", nothing)
+            .set("filter.lfs.smudge=")
+            .set("filter.lfs.process=")
+            .set("filter.lfs.required=false")
+            .set("core.autocrlf=false")
+            .run(["--reset", "-u", &commit])
+            .map_err(said)?;
+        let author = self.author(&layout.own, layout);
+        let repository = Repository { layout, author: author.as_ref(), owner: self.owner };
+        repository.make(&files.join(".git"))?;
+        let git_dir = files.join(".git");
+        fs::rename(&index, git_dir.join("index")).map_err(broken)?;
+        fs::write(git_dir.join("HEAD"), format!("{commit}\n")).map_err(broken)?;
+        let files_count = own(&files, self.owner).map_err(broken)?;
+        Ok(Ground {
+            source,
+            base: None,
+            state: ContentHash::of(commit.as_bytes()),
+            head: Some(commit),
+            files: files_count,
+            author,
+            left_out: Vec::new(),
+            left_out_more: 0,
+        })
+    }
+}
+
+/// Gives everything its owner, and counts the files.
+fn own(dir: &Path, owner: Owner) -> io::Result<u64> {
+    let mut count = 0;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        owner.set(&entry.path())?;
+        count += if entry.file_type()?.is_dir() { own(&entry.path(), owner)? } else { 1 };
+    }
+    Ok(count)
+}
+
+fn resolve(git: &Git, dir: &Path, rev: &str) -> Result<String, GroundError> {
+    let arguments = ["--verify", "--quiet", "--end-of-options"].map(OsString::from);
+    let rev_of = OsString::from(format!("{rev}^{{commit}}"));
+    let resolved = git.call(dir, "rev-parse").run(arguments.into_iter().chain([rev_of]));
+    resolved.map(|out| line(&out)).map_err(|_| GroundError::Refused {
+        what: format!("there is no commit `{rev}` in the repository"),
+        hint: Some("`git log --oneline` shows what there is; a branch, a tag or a commit will do".to_owned()),
+    })
+}
+
+fn hidden(error: &GitError, url: &str, plain: &str) -> String {
+    error.to_string().replace(url, plain)
+}
+
+pub(super) fn said(error: GitError) -> GroundError {
+    GroundError::Git { what: error.to_string(), hint: None }
+}

@@ -1,0 +1,27 @@
+//! Grounds: what an agent works on, taken from a directory or a repository of the user's, which is only ever read.
+//!
+//! ```text
+//!  source ─▶ walk: one stat a path ─▶ compare with the newest base ─▶ little changed ─▶ a delta over that base
+//!                     │                                            └▶ much, or none ─▶ a new base, unchanged files linked
+//!                     └▶ pick: no secrets                              each repository in it: a `.git` of our own making
+//! ```
+//!
+//! `index` and `base` are the cache, `copy` reads what may change meanwhile, `repository` makes what an agent's git sees, `commit`
+//! takes a commit instead of a working tree, `homecoming` brings work back as a ref, `apply` into the
+//! user's own tree, both with a repository of our `own`; `local` is the provider.
+
+mod apply;
+mod base;
+mod commit;
+mod copy;
+mod homecoming;
+mod index;
+mod local;
+mod own;
+mod pick;
+mod repository;
+mod take;
+mod walk;
+
+pub use apply::{AppliedWork, ApplyError, ApplyTo, OnSight};
+pub use local::LocalGrounds;

@@ -1,0 +1,267 @@
+//! The repository that an agent sees: HEAD, refs and index of the user's, objects borrowed, nothing that runs.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use agora_core::ground::Author;
+use agora_core::provider::ground::GroundError;
+
+use super::copy::{self, Owner};
+use crate::git::config::{self, Setting};
+use crate::git::layout::Layout;
+use crate::home::read_capped;
+
+const CONFIG_BYTES: u64 = 4 << 20;
+/// More loose refs than this are packed, or somebody's mistake.
+const REFS: usize = 100_000;
+
+/// What says what a repository is, rather than what to do with it.
+const KEPT: [(&str, &[&str]); 4] = [
+    (
+        "core",
+        &[
+            "repositoryformatversion",
+            "filemode",
+            "symlinks",
+            "ignorecase",
+            "precomposeunicode",
+            "autocrlf",
+            "eol",
+            "safecrlf",
+            "sparsecheckout",
+            "sparsecheckoutcone",
+            "quotepath",
+            "abbrev",
+        ],
+    ),
+    ("extensions", &["objectformat", "compatobjectformat"]),
+    ("branch", &["remote", "merge", "rebase"]),
+    ("submodule", &["active", "path", "branch"]),
+];
+/// What git keeps beside HEAD while something is under way, and what says which part of it is there.
+const BESIDE: [&str; 9] = [
+    "MERGE_HEAD",
+    "MERGE_MSG",
+    "MERGE_MODE",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "ORIG_HEAD",
+    "info/exclude",
+    "info/sparse-checkout",
+    "info/grafts",
+];
+
+/// A repository that is being made.
+#[derive(Debug)]
+pub(super) struct Repository<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) author: Option<&'a Author>,
+    pub(super) owner: Owner,
+}
+
+impl Repository<'_> {
+    /// Makes a `.git` where none is.
+    pub(super) fn make(&self, to: &Path) -> Result<(), GroundError> {
+        let settings = self.settings().map_err(failed(&self.layout.common))?;
+        let is = |section: &str, key: &str| {
+            settings.iter().find(|setting| setting.section == section && setting.key == key)
+        };
+        if let Some(storage) = is("extensions", "refstorage").filter(|setting| setting.value != "files") {
+            return Err(GroundError::Refused {
+                what: format!(
+                    "the repository keeps its refs as `{}`, which agora cannot read yet",
+                    storage.value
+                ),
+                hint: Some("`git refs migrate --ref-format=files` changes that".to_owned()),
+            });
+        }
+        self.fill(to, &settings).map_err(failed(to))
+    }
+
+    fn settings(&self) -> io::Result<Vec<Setting>> {
+        let mut settings = Vec::new();
+        for file in [self.layout.common.join("config"), self.layout.own.join("config.worktree")] {
+            let bytes = read_capped(&file, CONFIG_BYTES)?.unwrap_or_default();
+            settings.extend(config::parse(&String::from_utf8_lossy(&bytes)));
+        }
+        Ok(settings)
+    }
+
+    fn fill(&self, to: &Path, settings: &[Setting]) -> io::Result<()> {
+        for dir in [
+            "",
+            "info",
+            "objects",
+            "objects/info",
+            "objects/pack",
+            "refs",
+            "refs/heads",
+            "refs/tags",
+            "hooks",
+        ] {
+            copy::directory(&to.join(dir), 0o755, self.owner)?;
+        }
+        let (own, common) = (&self.layout.own, &self.layout.common);
+        self.copy(&own.join("HEAD"), &to.join("HEAD"))?;
+        self.copy(&own.join("index"), &to.join("index"))?;
+        self.shared_index(to)?;
+        for name in BESIDE {
+            let from = [own, common].map(|dir| dir.join(name)).into_iter().find(|path| path.is_file());
+            if let Some(from) = from {
+                self.copy(&from, &to.join(name))?;
+            }
+        }
+        for name in ["packed-refs", "shallow"] {
+            self.copy(&common.join(name), &to.join(name))?;
+        }
+        let mut left = REFS;
+        self.refs(&common.join("refs"), &to.join("refs"), Path::new(""), &mut left)?;
+        let mut alternates = Vec::new();
+        for objects in self.layout.objects() {
+            alternates.extend(objects.as_os_str().as_bytes());
+            alternates.push(b'\n');
+        }
+        self.write(&to.join("objects/info/alternates"), &alternates)?;
+        self.write(&to.join("config"), config::write(&self.made(settings)).as_bytes())
+    }
+
+    /// Copies a file of git's that need not be there.
+    fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match copy::plain(from, to, self.owner) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
+        }
+    }
+
+    /// An index may stand on another file, of which only the changes are its own.
+    fn shared_index(&self, to: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(&self.layout.own)? {
+            let entry = entry?;
+            if entry.file_name().as_bytes().starts_with(b"sharedindex.") {
+                self.copy(&entry.path(), &to.join(entry.file_name()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies loose refs, but those of other agents' work.
+    fn refs(&self, from: &Path, to: &Path, below: &Path, left: &mut usize) -> io::Result<()> {
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            let (kind, name) = (entry.file_type()?, below.join(entry.file_name()));
+            if name == Path::new("agora") {
+                continue;
+            }
+            let target = to.join(entry.file_name());
+            if kind.is_dir() {
+                copy::directory(&target, 0o755, self.owner)?;
+                self.refs(&entry.path(), &target, &name, left)?;
+            } else if kind.is_file() {
+                *left = left.checked_sub(1).ok_or_else(|| io::Error::other("it has too many loose refs"))?;
+                self.copy(&entry.path(), &target)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, to: &Path, bytes: &[u8]) -> io::Result<()> {
+        fs::File::options().write(true).create_new(true).open(to)?.write_all(bytes)?;
+        self.owner.set(to)
+    }
+
+    /// Returns the configuration of the repository that is made.
+    fn made(&self, settings: &[Setting]) -> Vec<Setting> {
+        let kept = |setting: &&Setting| {
+            KEPT.iter().any(|(section, keys)| *section == setting.section && keys.contains(&&*setting.key))
+        };
+        let mut made: Vec<Setting> = settings.iter().filter(kept).cloned().collect();
+        let named = |setting: &&Setting| {
+            matches!(setting.section.as_str(), "remote" | "submodule")
+                && matches!(setting.key.as_str(), "url" | "fetch")
+        };
+        made.extend(settings.iter().filter(named).map(|setting| match setting.key.as_str() {
+            "url" => Setting { value: config::without_user(&setting.value), ..setting.clone() },
+            _ => setting.clone(),
+        }));
+        let ours = [
+            ("core", "bare", "false"),
+            ("core", "hooksPath", "/dev/null"),
+            ("core", "checkStat", "minimal"),
+            ("core", "trustctime", "false"),
+            ("core", "fsmonitor", "false"),
+            ("gc", "auto", "0"),
+            ("maintenance", "auto", "false"),
+            ("commit", "gpgsign", "false"),
+            ("tag", "gpgsign", "false"),
+            ("credential", "helper", ""),
+        ];
+        let setting = |section: &str, key: &str, value: &str| Setting {
+            section: section.to_owned(),
+            subsection: None,
+            key: key.to_owned(),
+            value: value.to_owned(),
+        };
+        made.extend(ours.map(|(section, key, value)| setting(section, key, value)));
+        if let Some(author) = self.author {
+            made.extend([setting("user", "name", &author.name), setting("user", "email", &author.email)]);
+        }
+        made
+    }
+}
+
+/// Reads which paths a repository tracks. What cannot be read tracks nothing.
+pub(super) fn tracked(layout: &Layout) -> Vec<Box<[u8]>> {
+    const INDEX_BYTES: u64 = 256 << 20;
+    let index = read_capped(&layout.own.join("index"), INDEX_BYTES).ok().flatten().unwrap_or_default();
+    agora_core::git::index::tracked(&index).unwrap_or_default()
+}
+
+/// Reads which commit HEAD names, without git's help. `None` before the first commit.
+pub(super) fn head(layout: &Layout) -> Option<String> {
+    let mut name = "HEAD".to_owned();
+    for _ in 0..5 {
+        let from = if name == "HEAD" { &layout.own } else { &layout.common };
+        let text = read_capped(&from.join(&name), 8 * 1024).ok().flatten();
+        let text = match text {
+            Some(text) => String::from_utf8(text).ok()?,
+            None => packed(layout, &name)?,
+        };
+        match text.trim().strip_prefix("ref:") {
+            Some(next) => name = next.trim().to_owned(),
+            None => return is_id(text.trim()).then(|| text.trim().to_owned()),
+        }
+        if name.split('/').any(|part| part.is_empty() || part == "..") {
+            return None;
+        }
+    }
+    None
+}
+
+fn packed(layout: &Layout, name: &str) -> Option<String> {
+    let refs = read_capped(&layout.common.join("packed-refs"), 256 << 20).ok()??;
+    let text = String::from_utf8_lossy(&refs);
+    text.lines().find_map(|line| line.strip_suffix(name)?.strip_suffix(' ').map(str::to_owned))
+}
+
+/// Tells whether a text is an object's id.
+pub(crate) fn is_id(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Reads who works here from the repository's own configuration.
+pub(super) fn author(layout: &Layout) -> Option<Author> {
+    let bytes = read_capped(&layout.common.join("config"), CONFIG_BYTES).ok().flatten().unwrap_or_default();
+    let settings = config::parse(&String::from_utf8_lossy(&bytes));
+    let user = |key: &str| {
+        let last = settings.iter().rev().find(|setting| setting.section == "user" && setting.key == key);
+        last.map(|setting| setting.value.clone())
+    };
+    Some(Author { name: user("name")?, email: user("email")? })
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> GroundError {
+    let path: PathBuf = path.to_owned();
+    move |error| GroundError::Unavailable(super::take::unavailable("read the repository", &path, error))
+}

@@ -1,0 +1,283 @@
+//! Takes a ground: the source as it is now, under the thread's name.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use agora_core::ground::{Author, Ground, Source};
+use agora_core::provider::ground::GroundError;
+use agora_core::provider::{Outage, Unavailable};
+use agora_core::{ContentHash, ThreadId};
+
+use super::base::{Base, Bases, Hold, Making};
+use super::copy::{self, Owner, Took};
+use super::index::{self, Delta, Entry, Kind};
+use super::pick::Picker;
+use super::repository::{self, Repository};
+use super::walk::{self, Found, at};
+use crate::git::host::line;
+use crate::git::{Git, layout};
+use crate::home::read_capped;
+
+/// What may differ from a base before a new one is made: that much is copied for every thread.
+const DELTA_BYTES: u64 = 32 << 20;
+const DELTA_FILES: usize = 2000;
+/// More paths than a project has.
+const MOST: usize = 3_000_000;
+/// How many are named of what was left out.
+const NAMED: usize = 1000;
+/// Files of such an age may still be changed within the same tick of a file system's clock.
+const TICK_NS: i64 = 2_000_000_000;
+
+/// What grounds are taken with.
+#[derive(Debug)]
+pub(super) struct Taker<'a> {
+    pub(super) home: &'a Path,
+    pub(super) git: Option<&'a Git>,
+    /// The thread's own directory, which is not there yet.
+    pub(super) staged: &'a Path,
+    pub(super) owner: Owner,
+}
+
+/// The files of a ground are below this, in the thread's directory.
+pub(super) const FILES: &str = "files";
+/// And what of the base is not there: paths, each with a NUL at its end.
+pub(super) const GONE: &str = "gone";
+/// Which base it stands on: written while that is held.
+pub(super) const PIN: &str = "pin";
+
+impl Taker<'_> {
+    /// Takes a working tree, or a plain directory.
+    pub(super) fn take(&self, dir: &Path) -> Result<Ground, GroundError> {
+        let dir = fs::canonicalize(dir).map_err(|error| refused(dir, &error))?;
+        if !dir.is_dir() {
+            return Err(refused(&dir, &io::Error::other("it is not a directory")));
+        }
+        let top = layout::top_of(&dir).map_err(failed("look for a repository above", &dir))?;
+        let root = top.clone().unwrap_or(dir);
+        let path = root.to_str().ok_or_else(|| refused(&root, &io::Error::other("its name is no text")))?;
+        let source = match top {
+            Some(_) => Source::Repository { path: path.to_owned(), base: None },
+            None => Source::Directory { path: path.to_owned() },
+        };
+        let looked_at = self.clock().map_err(failed("write", self.staged))?;
+        let mut found = walk::walk(&root, self.home).map_err(failed("list", &root))?;
+        if found.entries.len() > MOST {
+            let why = io::Error::other(format!("it has more than {MOST} files"));
+            return Err(refused(&root, &why));
+        }
+        let layouts = layouts(&root, &found);
+        let included =
+            read_capped(&root.join(".worktreeinclude"), 1 << 20).ok().flatten().unwrap_or_default();
+        let picker = Picker::new(tracked(&layouts), &included);
+        for entry in &mut found.entries {
+            entry.kept = picker.takes(entry);
+        }
+        let bases = Bases::of(self.home, &root);
+        let looked = Looked { root: &root, picker: &picker, looked_at: looked_at.saturating_sub(TICK_NS) };
+        let (base, entries) = self.files(&bases, found.entries, &looked)?;
+        let first = layouts.iter().find(|(below, _)| below.is_empty()).map(|(_, layout)| layout);
+        let author = first.and_then(|layout| self.author(&root, layout));
+        for (below, layout) in &layouts {
+            let to = at(&self.staged.join(FILES), below);
+            self.above(&self.staged.join(FILES), below).map_err(failed("write", &to))?;
+            let made = Repository { layout, author: author.as_ref(), owner: self.owner };
+            made.make(&to.join(".git"))?;
+        }
+        let head = first.and_then(repository::head);
+        let state = state(&entries, head.as_deref());
+        let mut left_out = entries.iter().filter(|entry| !entry.kept);
+        Ok(Ground {
+            source,
+            base: Some(base),
+            head,
+            state,
+            files: entries.iter().filter(|entry| entry.kept && entry.kind != Kind::Directory).count() as u64,
+            author,
+            left_out: left_out.by_ref().take(NAMED).map(|entry| shown(&entry.path)).collect(),
+            left_out_more: left_out.count() as u64,
+        })
+    }
+
+    /// Finds a base for the files, or makes one, and takes what differs from it. Returns the base's name.
+    fn files(
+        &self,
+        bases: &Bases,
+        mut now: Vec<Entry>,
+        looked: &Looked<'_>,
+    ) -> Result<(String, Vec<Entry>), GroundError> {
+        let broken = |error| GroundError::Unavailable(unavailable("make a base of", looked.root, error));
+        let held = bases.hold(Hold::Shared).map_err(broken)?;
+        if let Some(base) = bases.newest(&held).map_err(broken)? {
+            let delta = index::compare(&base.entries, &mut now, |entry| looked.picker.doubts(entry));
+            if is_little(&delta, &now) {
+                let entries = self.lay(&base, &delta, now, looked).map_err(broken)?;
+                return Ok((base.name, entries));
+            }
+        }
+        drop(held);
+        let alone = bases.hold(Hold::Alone).map_err(broken)?;
+        // Another may have made one meanwhile.
+        let newest = bases.newest(&alone).map_err(broken)?;
+        let delta = newest
+            .as_ref()
+            .map(|base| index::compare(&base.entries, &mut now, |entry| looked.picker.doubts(entry)));
+        if let (Some(base), Some(delta)) = (&newest, &delta)
+            && is_little(delta, &now)
+        {
+            let entries = self.lay(base, delta, now, looked).map_err(broken)?;
+            return Ok((base.name.clone(), entries));
+        }
+        let making = Making {
+            source: looked.root,
+            entries: now,
+            picker: looked.picker,
+            owner: self.owner,
+            looked_at: looked.looked_at,
+        };
+        let base = bases.make(&alone, newest.as_ref().zip(delta.as_ref()), making).map_err(broken)?;
+        self.start().map_err(broken)?;
+        fs::write(self.staged.join(PIN), &base.name).map_err(broken)?;
+        fs::write(self.staged.join(GONE), b"").map_err(broken)?;
+        Ok((base.name, base.entries))
+    }
+
+    /// Takes what differs from a base.
+    fn lay(
+        &self,
+        base: &Base,
+        delta: &Delta,
+        mut now: Vec<Entry>,
+        looked: &Looked<'_>,
+    ) -> io::Result<Vec<Entry>> {
+        self.start()?;
+        let files = self.staged.join(FILES);
+        let mut gone = delta.gone.clone();
+        for &number in &delta.changed {
+            if !now[number].kept {
+                continue;
+            }
+            self.above(&files, parent(&now[number].path))?;
+            let (from, to) = (at(looked.root, &now[number].path), at(&files, &now[number].path));
+            match copy::take(&from, &to, &now[number], looked.picker, self.owner)? {
+                Took::Copied(entry) => now[number] = entry,
+                Took::LeftOut(entry) => {
+                    gone.push(entry.path.clone());
+                    now[number] = entry;
+                }
+                Took::Gone => {
+                    gone.push(now[number].path.clone());
+                    now[number].kept = false;
+                }
+            }
+        }
+        fs::write(self.staged.join(PIN), &base.name)?;
+        let gone: Vec<u8> = gone.iter().flat_map(|path| path.iter().copied().chain([0])).collect();
+        fs::write(self.staged.join(GONE), gone)?;
+        Ok(now)
+    }
+
+    /// Begins the thread's own directory.
+    pub(super) fn start(&self) -> io::Result<()> {
+        fs::create_dir_all(self.staged.join(FILES))?;
+        self.owner.set(&self.staged.join(FILES))
+    }
+
+    /// Makes the directories down to a path, as the source has them.
+    fn above(&self, files: &Path, dir: &[u8]) -> io::Result<()> {
+        let mut way = files.to_owned();
+        for part in dir.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
+            way.push(std::ffi::OsStr::from_bytes(part));
+            if !way.is_dir() {
+                copy::directory(&way, 0o755, self.owner)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the clock that stamps files here.
+    fn clock(&self) -> io::Result<i64> {
+        fs::create_dir_all(self.staged)?;
+        let probe = self.staged.join("clock");
+        fs::write(&probe, b"")?;
+        let meta = fs::metadata(&probe)?;
+        fs::remove_file(&probe)?;
+        use std::os::unix::fs::MetadataExt;
+        Ok(meta.ctime().saturating_mul(1_000_000_000).saturating_add(meta.ctime_nsec()))
+    }
+
+    /// Finds out whose work it is: as git would, or by the repository's own word.
+    pub(super) fn author(&self, root: &Path, layout: &layout::Layout) -> Option<Author> {
+        let asked = self.git.and_then(|git| {
+            let ask = |key: &str| git.call(root, "config").run(["--get", key]).ok().map(|out| line(&out));
+            Some(Author { name: ask("user.name")?, email: ask("user.email")? })
+        });
+        asked.or_else(|| repository::author(layout))
+    }
+}
+
+struct Looked<'a> {
+    root: &'a Path,
+    picker: &'a Picker,
+    looked_at: i64,
+}
+
+fn is_little(delta: &Delta, now: &[Entry]) -> bool {
+    let bytes: u64 = delta.changed.iter().map(|&number| now[number].size).sum();
+    bytes <= DELTA_BYTES && delta.changed.len() + delta.gone.len() <= DELTA_FILES
+}
+
+/// Finds every repository of a source that can be read, by where it is in it.
+fn layouts(root: &Path, found: &Found) -> Vec<(Box<[u8]>, layout::Layout)> {
+    let all = found.repositories.iter();
+    all.filter_map(|below| Some((below.clone(), layout::Layout::of(&at(root, below)).ok()??))).collect()
+}
+
+fn tracked(layouts: &[(Box<[u8]>, layout::Layout)]) -> Vec<Box<[u8]>> {
+    let of = |(below, layout): &(Box<[u8]>, layout::Layout)| {
+        let prefix = if below.is_empty() { Vec::new() } else { [below, &b"/"[..]].concat() };
+        repository::tracked(layout).into_iter().map(move |path| [&prefix, &*path].concat().into())
+    };
+    layouts.iter().flat_map(of).collect()
+}
+
+fn parent(path: &[u8]) -> &[u8] {
+    path.iter().rposition(|&byte| byte == b'/').map_or(&b""[..], |cut| &path[..cut])
+}
+
+/// Hashes everything that was seen. A file that looks the same is the same.
+pub(super) fn state(entries: &[Entry], head: Option<&str>) -> ContentHash {
+    let mut bytes = index::encode(entries);
+    bytes.extend(head.unwrap_or_default().bytes());
+    ContentHash::of(&bytes)
+}
+
+fn shown(path: &[u8]) -> String {
+    String::from_utf8_lossy(path).into_owned()
+}
+
+pub(super) fn refused(path: &Path, error: &io::Error) -> GroundError {
+    let what = format!("`{}` cannot be worked on: {error}", path.display());
+    GroundError::Refused { what, hint: Some("name a directory, or a repository's URL".to_owned()) }
+}
+
+fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> GroundError {
+    let path: PathBuf = path.to_owned();
+    move |error| GroundError::Unavailable(unavailable(doing, &path, error))
+}
+
+pub(super) fn unavailable(doing: &str, path: &Path, error: io::Error) -> Unavailable {
+    let outage = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Outage::Full,
+        io::ErrorKind::ReadOnlyFilesystem => Outage::ReadOnly,
+        io::ErrorKind::PermissionDenied => Outage::Denied,
+        _ => Outage::Failed,
+    };
+    Unavailable { doing: format!("{doing} `{}`", path.display()), outage, source: Box::new(error) }
+}
+
+/// Names the directory of a thread's ground.
+pub(super) fn dir_of(home: &Path, thread: &ThreadId) -> PathBuf {
+    home.join("grounds").join(thread.as_str())
+}

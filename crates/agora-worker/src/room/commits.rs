@@ -1,0 +1,141 @@
+//! The agent's own commits: the objects that its repository has and nobody else, and where its HEAD ended.
+//!
+//! All of it is the agent's: read without following a link, with caps, and looked through for secrets. Objects in packs are not
+//! looked through, so that their commits are not kept: `git commit` makes none, and the repository packs nothing by itself.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
+
+use crate::redact::Redactor;
+
+/// Objects of one agent: some thousand commits.
+const OBJECTS: usize = 100_000;
+/// All of them, as they are stored and as they are read.
+const BYTES: u64 = 256 << 20;
+const READ_BYTES: u64 = 1 << 30;
+/// An object's content: what is larger is no work of an agent's.
+const OBJECT_BYTES: usize = 64 << 20;
+const LINE_BYTES: u64 = 4096;
+
+/// Why commits are not kept.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unkept {
+    #[error("they are packed")]
+    Packed,
+    #[error("there are too many, or too large ones")]
+    TooLarge,
+    #[error("one of them holds a secret")]
+    Secret,
+    #[error("the repository's HEAD names no commit")]
+    Head,
+    #[error("an object of theirs is no object")]
+    Malformed,
+    #[error("they could not be read")]
+    Io(#[from] io::Error),
+}
+
+/// Reads which commit HEAD names. `None`: the workspace has no repository.
+pub(crate) fn head(work: &Path) -> Result<Option<String>, Unkept> {
+    let git = work.join(".git");
+    match fs::symlink_metadata(&git) {
+        Ok(data) if data.is_dir() => {}
+        Ok(_) => return Err(Unkept::Head),
+        Err(_) => return Ok(None),
+    }
+    let mut name = "HEAD".to_owned();
+    for _ in 0..5 {
+        let Some(text) = text(work, &name)? else { return packed(work, &name).map(Some) };
+        match text.strip_prefix("ref:") {
+            Some(next) => name = next.trim().to_owned(),
+            None => return if is_id(&text) { Ok(Some(text)) } else { Err(Unkept::Head) },
+        }
+        let plain = name.starts_with("refs/") && !name.split('/').any(|part| matches!(part, "" | "." | ".."));
+        if !plain {
+            return Err(Unkept::Head);
+        }
+    }
+    Err(Unkept::Head)
+}
+
+/// Reads a file of git's that holds one line. A link or a pipe is no such file.
+fn text(work: &Path, name: &str) -> Result<Option<String>, Unkept> {
+    match read(work, &format!(".git/{name}"), LINE_BYTES) {
+        Ok(bytes) => Ok(Some(String::from_utf8(bytes).map_err(|_| Unkept::Head)?.trim().to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(_) => Err(Unkept::Head),
+    }
+}
+
+fn packed(work: &Path, name: &str) -> Result<String, Unkept> {
+    let refs = read(work, ".git/packed-refs", 64 << 20).map_err(|_| Unkept::Head)?;
+    let refs = String::from_utf8_lossy(&refs);
+    let found = refs.lines().find_map(|line| line.strip_suffix(name)?.strip_suffix(' '));
+    found.filter(|id| is_id(id)).map(str::to_owned).ok_or(Unkept::Head)
+}
+
+fn read(work: &Path, below: &str, most: u64) -> io::Result<Vec<u8>> {
+    crate::patch::read_below(work, below.as_bytes(), most)
+}
+
+fn is_id(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Writes every object that only this repository has: a name with its length, and the bytes with theirs.
+pub(crate) fn pack(work: &Path, redactor: &Redactor, out: &mut dyn Write) -> Result<(), Unkept> {
+    let objects = work.join(".git/objects");
+    if names(&objects.join("pack"))?.iter().any(|name| name.ends_with(".pack")) {
+        return Err(Unkept::Packed);
+    }
+    let (mut count, mut bytes, mut inflated) = (0, 0_u64, 0_u64);
+    for dir in names(&objects)?.into_iter().filter(|name| is_hex(name) && name.len() == 2) {
+        for rest in names(&objects.join(&dir))?.into_iter().filter(|name| is_hex(name)) {
+            let id = format!("{dir}{rest}");
+            if !is_id(&id) {
+                continue;
+            }
+            let object = read(work, &format!(".git/objects/{dir}/{rest}"), BYTES)?;
+            count += 1;
+            bytes += object.len() as u64;
+            let content =
+                decompress_to_vec_zlib_with_limit(&object, OBJECT_BYTES).map_err(|_| Unkept::Malformed)?;
+            inflated += content.len() as u64;
+            if count > OBJECTS || bytes > BYTES || inflated > READ_BYTES {
+                return Err(Unkept::TooLarge);
+            }
+            if redactor.holds(&content) {
+                return Err(Unkept::Secret);
+            }
+            out.write_all(&[u8::try_from(id.len()).unwrap_or(0)])?;
+            out.write_all(id.as_bytes())?;
+            out.write_all(&(object.len() as u64).to_le_bytes())?;
+            out.write_all(&object)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_hex(name: &str) -> bool {
+    name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Lists a directory that is one itself. One that is not there is empty.
+fn names(dir: &Path) -> Result<Vec<String>, Unkept> {
+    match fs::symlink_metadata(dir) {
+        Ok(data) if data.is_dir() => {}
+        Ok(_) => return Err(Unkept::Malformed),
+        Err(_) => return Ok(Vec::new()),
+    }
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        names.extend(entry?.file_name().into_string());
+        if names.len() > OBJECTS {
+            return Err(Unkept::TooLarge);
+        }
+    }
+    names.sort();
+    Ok(names)
+}

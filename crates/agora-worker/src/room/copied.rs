@@ -1,0 +1,232 @@
+//! Layers by copying: the workspace is a copy, and what changed is found by looking.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata, Permissions};
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::ioctl_ficlone;
+
+use super::give_away;
+use super::lay::{Lower, remove};
+
+#[derive(Debug)]
+pub(super) struct Copied {
+    lower: Lower,
+    dir: PathBuf,
+    work: PathBuf,
+    /// Whether the file system can share what two files have in common.
+    clones: bool,
+    frozen: Vec<PathBuf>,
+    /// When the last state was frozen, by the clock that stamps files. What changed since then could look the same.
+    since: i128,
+}
+
+impl Copied {
+    pub(super) fn make(lower: Lower, dir: &Path, work: &Path) -> io::Result<Self> {
+        let mut copied = Self {
+            lower,
+            dir: dir.to_owned(),
+            work: work.to_owned(),
+            clones: true,
+            frozen: Vec::new(),
+            since: 0,
+        };
+        copied.fill()?;
+        Ok(copied)
+    }
+
+    pub(super) fn via(&self) -> &'static str {
+        if self.clones { "reflink" } else { "copy" }
+    }
+
+    pub(super) fn start_over(&mut self) -> io::Result<()> {
+        for frozen in self.frozen.drain(..) {
+            remove(&frozen)?;
+        }
+        for entry in fs::read_dir(&self.work)? {
+            remove(&entry?.path())?;
+        }
+        self.fill()
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        give_away(&self.work)?;
+        for tree in self.lower.trees.clone().iter().rev() {
+            self.copy(tree, Path::new(""))?;
+        }
+        self.lower.remove_gone(&self.work)
+    }
+
+    /// Copies a tree over what is there. Nothing of the agent's is there yet.
+    fn copy(&mut self, tree: &Path, at: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(tree.join(at))? {
+            let entry = entry?;
+            let (path, data) = (at.join(entry.file_name()), entry.metadata()?);
+            let to = self.work.join(&path);
+            let was_dir = fs::symlink_metadata(&to).is_ok_and(|there| there.is_dir());
+            if !(was_dir && data.is_dir()) {
+                remove(&to)?;
+            }
+            if data.is_dir() {
+                if !was_dir {
+                    fs::create_dir(&to)?;
+                }
+                give_away(&to)?;
+                fs::set_permissions(&to, Permissions::from_mode(data.mode() & 0o7777))?;
+                self.copy(tree, &path)?;
+            } else {
+                self.clones &= copy(&entry.path(), &to, &data)? != Way::Copied;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a tree of what is there now: links to the files that it was made from, copies of the others.
+    pub(super) fn freeze(&mut self) -> io::Result<PathBuf> {
+        let to = self.dir.join(format!("frozen-{}", self.frozen.len()));
+        fs::create_dir(&to)?;
+        let known: Vec<&Path> =
+            self.frozen.iter().rev().chain(&self.lower.trees).map(PathBuf::as_path).collect();
+        freeze(&self.work, &to, &known, Path::new(""))?;
+        self.frozen.push(to.clone());
+        let probe = self.dir.join("clock");
+        fs::write(&probe, b"")?;
+        self.since = ctime(&fs::metadata(&probe)?);
+        Ok(to)
+    }
+
+    pub(super) fn changed_since(&self, frozen: &Path) -> io::Result<Vec<Vec<u8>>> {
+        let mut paths = Vec::new();
+        let doubtful = |data: &Metadata| ctime(data) >= self.since;
+        differ(&[frozen], &self.work, Path::new(""), &doubtful, &mut paths)?;
+        Ok(paths)
+    }
+
+    pub(super) fn changed_until(&self, frozen: &Path) -> io::Result<Vec<Vec<u8>>> {
+        let mut paths = Vec::new();
+        let trees: Vec<&Path> = self.lower.trees.iter().map(PathBuf::as_path).collect();
+        differ(&trees, frozen, Path::new(""), &|_| false, &mut paths)?;
+        Ok(paths)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Cloned,
+    Copied,
+    /// It has no content of its own.
+    Linked,
+}
+
+fn copy(from: &Path, to: &Path, data: &Metadata) -> io::Result<Way> {
+    if data.is_symlink() {
+        symlink(fs::read_link(from)?, to)?;
+        give_away(to)?;
+        return Ok(Way::Linked);
+    }
+    if !data.is_file() {
+        return Ok(Way::Linked);
+    }
+    let nofollow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
+    let mut source = File::options().read(true).custom_flags(nofollow).open(from)?;
+    let mut target = File::options().write(true).create_new(true).mode(0o600).open(to)?;
+    let cloned = ioctl_ficlone(&target, &source).is_ok();
+    if !cloned {
+        io::copy(&mut source, &mut target)?;
+    }
+    give_away(to)?;
+    target.set_permissions(Permissions::from_mode(data.mode() & 0o7777))?;
+    target.set_modified(data.modified()?)?;
+    Ok(if cloned { Way::Cloned } else { Way::Copied })
+}
+
+fn freeze(work: &Path, to: &Path, known: &[&Path], at: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(work.join(at))? {
+        let entry = entry?;
+        let (path, data) = (at.join(entry.file_name()), entry.metadata()?);
+        let target = to.join(&path);
+        if data.is_dir() {
+            fs::create_dir(&target)?;
+            freeze(work, to, known, &path)?;
+            fs::set_permissions(&target, Permissions::from_mode(data.mode() & 0o7777 | 0o700))?;
+            continue;
+        }
+        // The first that has the path decides: another below it is hidden.
+        let there = known.iter().find_map(|tree| Some((tree, fs::symlink_metadata(tree.join(&path)).ok()?)));
+        match there.filter(|(_, there)| data.is_file() && alike(there, &data)) {
+            Some((tree, _)) if fs::hard_link(tree.join(&path), &target).is_ok() => {}
+            _ => drop(copy(&entry.path(), &target, &data)?),
+        }
+    }
+    Ok(())
+}
+
+/// Names every path at which two states differ, as far as looks tell.
+fn differ(
+    before: &[&Path],
+    after: &Path,
+    at: &Path,
+    doubtful: &dyn Fn(&Metadata) -> bool,
+    paths: &mut Vec<Vec<u8>>,
+) -> io::Result<()> {
+    let mut was: BTreeMap<OsString, Metadata> = BTreeMap::new();
+    for tree in before {
+        let Ok(entries) = fs::read_dir(tree.join(at)) else { continue };
+        for entry in entries {
+            let entry = entry?;
+            let data = entry.metadata()?;
+            was.entry(entry.file_name()).or_insert(data);
+        }
+    }
+    let is: Vec<fs::DirEntry> = match fs::read_dir(after.join(at)) {
+        Ok(entries) => entries.collect::<io::Result<_>>()?,
+        Err(_) => Vec::new(),
+    };
+    for entry in is {
+        let (path, data) = (at.join(entry.file_name()), entry.metadata()?);
+        let old = was.remove(&entry.file_name());
+        let same = old.as_ref().is_some_and(|old| {
+            alike(old, &data)
+                && (data.is_dir() || !doubtful(&data))
+                && same_target(before, after, &path, &data)
+        });
+        if !same {
+            paths.push(path.clone().into_os_string().into_vec());
+        }
+        if data.is_dir() || old.is_some_and(|old| old.is_dir()) {
+            differ(before, after, &path, doubtful, paths)?;
+        }
+    }
+    for (name, old) in was {
+        let path = at.join(name);
+        paths.push(path.clone().into_os_string().into_vec());
+        if old.is_dir() {
+            differ(before, after, &path, doubtful, paths)?;
+        }
+    }
+    Ok(())
+}
+
+fn alike(one: &Metadata, other: &Metadata) -> bool {
+    let looks = |data: &Metadata| (data.mode(), data.len(), data.mtime(), data.mtime_nsec());
+    if one.is_dir() || one.is_symlink() {
+        return one.file_type() == other.file_type() && (one.is_symlink() || one.mode() == other.mode());
+    }
+    looks(one) == looks(other)
+}
+
+fn same_target(before: &[&Path], after: &Path, path: &Path, data: &Metadata) -> bool {
+    if !data.is_symlink() {
+        return true;
+    }
+    let was = before.iter().find_map(|tree| fs::read_link(tree.join(path)).ok());
+    was.is_some() && was == fs::read_link(after.join(path)).ok()
+}
+
+fn ctime(data: &Metadata) -> i128 {
+    i128::from(data.ctime()) * 1_000_000_000 + i128::from(data.ctime_nsec())
+}

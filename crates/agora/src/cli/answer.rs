@@ -1,0 +1,198 @@
+//! `agora answer`: gives the answer that a thread waits for.
+
+use std::fs;
+
+use agora_core::QuestionId;
+use agora_core::answer::Given;
+use agora_core::provider::ledger::OpenFilter;
+use agora_core::state::QuestionState;
+use agora_engine::{Agora, Answered, Thread};
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::Context;
+use super::dispatch::run::follow_to;
+use super::dispatch::{open, start_carrier};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::person;
+
+/// An answer in a file: as much as a question may have.
+const FILE_BYTES: usize = 1 << 20;
+
+/// Answer a question; the work goes on where it stopped
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  agora answer sqlite                      # the only question that is open\n  agora answer q_7f3k 2                     # the second option\n  agora answer q_7f3k --answers '{\"db\": \"sqlite\", \"why\": \"one file\"}'\n  agora answer q_7f3k --decline"
+)]
+pub(super) struct Answer {
+    /// A question, thread or dispatch id, the beginning of one, a label or `@`, unless only one question is open; then the answer:
+    /// an option's label or number, or any text where nothing constrains it
+    #[arg(value_name = "[ID] VALUE", num_args = 0..=2)]
+    words: Vec<String>,
+    /// The answers to several items, as JSON by the items' ids
+    #[arg(long, value_name = "JSON", conflicts_with = "from_file")]
+    answers: Option<String>,
+    /// Take the answer from a file: JSON by the items' ids, or a text as it stands; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    from_file: Option<String>,
+    /// Say that nobody will answer: the thread ends
+    #[arg(long, conflicts_with_all = ["answers", "from_file", "follow"])]
+    decline: bool,
+    /// Stay, and tell how it goes on
+    #[arg(long)]
+    follow: bool,
+    /// With --follow: end with code 0, not 4, when the agent asks again
+    #[arg(long, requires = "follow")]
+    pause_ok: bool,
+}
+
+/// What is to be done with which question.
+struct Wish {
+    id: Option<String>,
+    /// `None`: to decline it.
+    given: Option<Given>,
+}
+
+impl Answer {
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        let (follow, pause_ok) = (self.follow, self.pause_ok);
+        let Wish { id, given } = self.wish()?;
+        let agora = open(context).await?;
+        let question = find(context, &agora, id.as_deref()).await?;
+        let by = person::at_the_terminal();
+        let Some(given) = given else {
+            agora.decline(&question, &by).await?;
+            context
+                .ui
+                .result(|| json!({"questionId": question, "declined": true}), || format!("{question}\n"))?;
+            context.ui.note("declined; its thread has ended");
+            return Ok(Exit::Done);
+        };
+        if follow {
+            let (thread, answered) = agora.answer(&question, &given, &by).await?;
+            context.ui.note(format_args!("answered; it goes on as {}", answered.dispatch_id));
+            let wrap = |result: Value| {
+                let mut document = document(&answered);
+                document["result"] = result;
+                document
+            };
+            return follow_to(context, &agora, &thread, pause_ok, &wrap).await;
+        }
+        let (thread, answered) = agora.answer(&question, &given, &by).await?;
+        wait_for_start(&thread).await?;
+        thread.let_go().await;
+        start_carrier(context, std::slice::from_ref(thread.id()))?;
+        context.ui.result(|| document(&answered), || format!("{}\n", answered.dispatch_id))?;
+        let id = &answered.dispatch_id;
+        context.ui.note("answered; it goes on where it stopped");
+        context.ui.hint(format_args!("`agora logs -f {id}` follows it, `agora show {id}` tells how it went"));
+        Ok(Exit::Done)
+    }
+
+    /// Takes the words apart: with a value of its own by an option, the only word is the id; else the last one is the value.
+    fn wish(self) -> Result<Wish, Failure> {
+        let mut words = self.words.into_iter();
+        let (first, second) = (words.next(), words.next());
+        let own = match (&self.answers, &self.from_file) {
+            (Some(answers), _) => Some(Given::ByItem(object(answers)?)),
+            (None, Some(file)) => Some(from_file(file)?),
+            (None, None) => None,
+        };
+        let usage =
+            |text: &str| Failure::wrong("usage", text.to_owned()).hint("`agora answer --help` has examples");
+        match (own, self.decline, first, second) {
+            (Some(_), _, _, Some(_)) | (None, true, _, Some(_)) => {
+                Err(usage("there is an answer too many: with this option only the question is named"))
+            }
+            (None, true, id, None) => Ok(Wish { id, given: None }),
+            (Some(given), _, id, None) => Ok(Wish { id, given: Some(given) }),
+            (None, false, Some(id), Some(value)) => {
+                Ok(Wish { id: Some(id), given: Some(Given::Text(value)) })
+            }
+            (None, false, Some(value), None) => Ok(Wish { id: None, given: Some(Given::Text(value)) }),
+            (None, false, None, _) => Err(usage("the answer is missing")),
+        }
+    }
+}
+
+fn object(text: &str) -> Result<Map<String, Value>, Failure> {
+    let wrong = |error: &dyn std::fmt::Display| {
+        Failure::wrong("bad-answers", "the answers are not a JSON object")
+            .because(error)
+            .hint("such as `--answers '{\"q1\": \"sqlite\"}'`; the keys are the items' ids")
+    };
+    match serde_json::from_str(text) {
+        Ok(Value::Object(values)) => Ok(values),
+        Ok(_) => Err(wrong(&"it is JSON of another kind")),
+        Err(error) => Err(wrong(&error)),
+    }
+}
+
+fn from_file(file: &str) -> Result<Given, Failure> {
+    let unreadable = |error: std::io::Error| {
+        Failure::wrong("file-unreadable", format!("`{file}` cannot be read")).because(error)
+    };
+    let text = match file {
+        "-" => std::io::read_to_string(std::io::stdin().lock()).map_err(unreadable)?,
+        path => fs::read_to_string(path).map_err(unreadable)?,
+    };
+    if text.len() > FILE_BYTES {
+        return Err(Failure::wrong("answer-too-large", format!("`{file}` has more than {FILE_BYTES} bytes")));
+    }
+    Ok(match serde_json::from_str(&text) {
+        Ok(Value::Object(values)) => Given::ByItem(values),
+        // A person's editor ends a file with a line break that is not meant.
+        _ => Given::Text(text.strip_suffix('\n').unwrap_or(&text).to_owned()),
+    })
+}
+
+/// Finds the question that is meant.
+async fn find(context: &Context, agora: &Agora, id: Option<&str>) -> Result<QuestionId, Failure> {
+    let Some(id) = id else { return only_one(context, agora).await };
+    let thread = agora.find(id).await?;
+    let asked = thread.view().await?;
+    // A question has the digits of its dispatch; any other id means the question that is open.
+    let own = thread.dispatch_id().as_str().replacen("d_", "q_", 1);
+    let questions = asked.thread.questions();
+    let meant = match id.starts_with("q_") {
+        true => questions.iter().find(|asked| asked.id.as_str() == own),
+        false => questions.iter().rev().find(|asked| asked.state == QuestionState::Open).or(questions.last()),
+    };
+    meant.map(|asked| asked.id.clone()).ok_or_else(|| {
+        Failure::wrong("nothing-asked", format!("`{id}` has asked nothing"))
+            .hint("`agora inbox` shows what is open")
+    })
+}
+
+async fn only_one(context: &Context, agora: &Agora) -> Result<QuestionId, Failure> {
+    let namespace = Some(context.config.namespace.clone());
+    let open = agora.inbox(&OpenFilter { namespace, after: None, most: 2 }).await?;
+    match open.as_slice() {
+        [only] => Ok(only.question_id.clone()),
+        [] => {
+            Err(Failure::wrong("nothing-asked", "no question is open")
+                .hint("`agora ls` shows what runs and ran"))
+        }
+        [..] => {
+            Err(Failure::wrong("ambiguous-question", "several questions are open; say which one is answered")
+                .hint("`agora inbox` lists them; `agora answer ID VALUE` names one"))
+        }
+    }
+}
+
+/// Returns when the next dispatch has started, has ended, or waits for room: it had room with its acceptance, or has to wait.
+async fn wait_for_start(thread: &Thread) -> Result<(), Failure> {
+    let mut events = thread.events(0)?;
+    while thread.describe().await?.state == "starting" && events.next().await?.is_some() {}
+    Ok(())
+}
+
+fn document(answered: &Answered) -> Value {
+    json!({
+        "questionId": answered.question_id,
+        "threadId": answered.thread_id,
+        "dispatchId": answered.dispatch_id,
+        "receipt": answered.receipt,
+    })
+}

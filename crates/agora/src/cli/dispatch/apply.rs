@@ -1,0 +1,71 @@
+//! `agora apply`: brings a thread's work into the tree that it was taken from.
+
+use agora_engine::{ApplyTo, OnSight};
+use clap::Args;
+use serde_json::json;
+
+use super::{find, open};
+use crate::cli::{Context, counted};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::ui;
+
+/// Bring a thread's work into your own tree
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Bring a thread's work into the tree that it was taken from: the files of the working tree, merged three ways with what you changed meanwhile, all or nothing. The index stays as it is. Hooks of the repository do not run.\n\nFiles that tools act upon as soon as they are there, such as `.envrc`, `.vscode/` or workflows, are named first and want `--yes`. Files in which a secret was hidden are not what the agent wrote, and are skipped.",
+    after_help = "Examples:\n  agora apply @\n  agora apply t_7f3k --branch fix-parser\n  agora apply @ --patch | git apply --stat\n  agora dispatch apply @ --commit"
+)]
+pub(in crate::cli) struct Apply {
+    /// A dispatch, thread or question id, the beginning of one, a label, or `@` for the last one
+    #[arg(value_name = "ID", default_value = "@")]
+    id: String,
+    /// Make a branch of it, with the agent's own commits; nothing else changes
+    #[arg(long, value_name = "NAME", group = "to")]
+    branch: Option<String>,
+    /// Commit it on the branch that is checked out
+    #[arg(long, group = "to")]
+    commit: bool,
+    /// Print it as a patch, and change nothing
+    #[arg(long, group = "to")]
+    patch: bool,
+    /// Also files that tools act upon as soon as they are there
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Apply {
+    pub(in crate::cli) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        let agora = open(context).await?;
+        let thread = find(&agora, &self.id).await?;
+        if self.patch {
+            let patch = agora.work_patch(thread.id()).await?;
+            match context.ui.form() {
+                ui::Form::Text => ui::print_bytes(&patch)?,
+                ui::Form::Json => context.ui.result(
+                    || json!({"threadId": thread.id(), "patch": String::from_utf8_lossy(&patch)}),
+                    String::new,
+                )?,
+            }
+            return Ok(Exit::Done);
+        }
+        let (to, word) = match (self.branch, self.commit) {
+            (Some(name), _) => (ApplyTo::Branch(name.clone()), format!("the branch `{name}`")),
+            (None, true) => (ApplyTo::Commit, "a commit on the current branch".to_owned()),
+            (None, false) => (ApplyTo::WorkingTree, "the working tree".to_owned()),
+        };
+        let on_sight = if self.yes { OnSight::Take } else { OnSight::Refuse };
+        let applied = agora.apply_work(thread.id(), to, on_sight).await?;
+        if !applied.skipped.is_empty() {
+            let names = applied.skipped.join("`, `");
+            context.ui.warn(format_args!("skipped, because a secret is hidden in it: `{names}`"));
+        }
+        context.ui.result(
+            || {
+                json!({"threadId": thread.id(), "files": applied.files, "skipped": applied.skipped, "commit": applied.commit})
+            },
+            || format!("{} in {word}\n", counted(applied.files.len(), "file")),
+        )?;
+        Ok(Exit::Done)
+    }
+}

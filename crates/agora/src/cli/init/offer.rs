@@ -1,0 +1,157 @@
+//! What `agora init` can do with what it found.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use agora_core::catalogue::Change;
+use agora_core::login::Vendor;
+use agora_engine::{Agora, BundleKind, Error, Plan};
+
+use crate::cli::{Context, auth, counted};
+use crate::doctor::{Finding, Status};
+use crate::failure::Failure;
+
+/// The settings, each with its default, and none of them set.
+const SETTINGS: &str = include_str!("agora.toml");
+
+/// Something that can be done.
+pub(super) enum Offer {
+    /// Store the login that this environment has.
+    Store(&'static Vendor, String),
+    /// Log in with the vendor's own program.
+    LogIn(&'static Vendor),
+    Register {
+        plan: Plan,
+        says: String,
+    },
+    Write(PathBuf),
+}
+
+/// Finds what is not done yet.
+pub(super) async fn gather(
+    context: &Context,
+    agora: &Agora,
+    found: &[Finding],
+) -> Result<Vec<Offer>, Failure> {
+    let mut offers = Vec::new();
+    for vendor in Vendor::ALL {
+        if agora.stored_login(vendor).await?.is_some() {
+            continue;
+        }
+        let installed = found.iter().any(|one| one.topic == vendor.name && one.status == Status::Ok);
+        match auth::around(vendor) {
+            Some(login) => offers.push(Offer::Store(vendor, login.variables.join(" and "))),
+            None if installed => offers.push(Offer::LogIn(vendor)),
+            None => {}
+        }
+    }
+    offers.extend(project(context, agora).await?);
+    let settings = context.config.around.settings.clone();
+    offers.extend(settings.filter(|file| !file.exists()).map(Offer::Write));
+    Ok(offers)
+}
+
+/// Looks at what the project has for Claude Code.
+async fn project(context: &Context, agora: &Agora) -> Result<Option<Offer>, Failure> {
+    let dir = context.config.repository().unwrap_or_else(|| PathBuf::from("."));
+    let plan = match agora.plan_sync(&dir, &[]).await {
+        Ok(plan) => plan,
+        Err(Error::NothingToSync { .. }) => return Ok(None),
+        // It is the project's, and not a reason to set nothing up.
+        Err(error) => {
+            context.ui.warn(format_args!(
+                "the agents and skills of `{}` cannot be registered: {error}",
+                dir.display()
+            ));
+            return Ok(None);
+        }
+    };
+    let new =
+        |kind| plan.entries().filter(|entry| entry.kind == kind && entry.change != Change::Unchanged).count();
+    let (agents, skills) = (new(BundleKind::Subagent), new(BundleKind::Capability));
+    let says =
+        format!("{} and {} of {}/.claude", counted(agents, "agent"), counted(skills, "skill"), dir.display());
+    Ok((agents + skills > 0).then_some(Offer::Register { plan, says }))
+}
+
+impl Offer {
+    /// Says what it does, as the end of a sentence.
+    pub(super) fn says(&self) -> String {
+        match self {
+            Self::Store(vendor, variables) => {
+                format!("store {variables} of this environment for {}", vendor.name)
+            }
+            Self::LogIn(vendor) => format!("log in to {} now", vendor.name),
+            Self::Register { says, .. } => format!("register {says}"),
+            Self::Write(file) => format!("write {} with every setting in comments", file.display()),
+        }
+    }
+
+    /// Returns the command that does it another time.
+    pub(super) fn otherwise(&self) -> String {
+        match self {
+            Self::Store(vendor, _) | Self::LogIn(vendor) => format!("`agora auth {}`", vendor.name),
+            Self::Register { .. } => "`agora sync`".to_owned(),
+            Self::Write(_) => "`agora init --yes`".to_owned(),
+        }
+    }
+
+    pub(super) fn is_usual(&self) -> bool {
+        !matches!(self, Self::Write(_))
+    }
+
+    pub(super) fn wants_a_person(&self) -> bool {
+        matches!(self, Self::LogIn(_))
+    }
+
+    pub(super) async fn accept(self, context: &Context, agora: &Agora) -> Result<(), Failure> {
+        match self {
+            Self::Store(vendor, _) | Self::LogIn(vendor) => {
+                let login = auth::take(context, agora, vendor, &[]).await?;
+                context.ui.note(format_args!("stored: {} logs in with its {}", vendor.name, login.0.name));
+                Ok(())
+            }
+            Self::Register { plan, says } => {
+                agora.apply(plan, &[]).await?;
+                context.ui.note(format_args!("registered {says}"));
+                Ok(())
+            }
+            Self::Write(file) => {
+                write(&file).map_err(|error| {
+                    Failure::outside("settings-unwritable", format!("`{}` cannot be written", file.display()))
+                        .because(error)
+                })?;
+                context.ui.note(format_args!("wrote {}", file.display()));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Writes the file, unless somebody has meanwhile.
+fn write(file: &Path) -> io::Result<()> {
+    if let Some(dir) = file.parent() {
+        fs::create_dir_all(dir)?;
+    }
+    fs::File::options().write(true).create_new(true).open(file)?.write_all(SETTINGS.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SETTINGS;
+
+    #[test]
+    fn the_settings_that_are_written_set_nothing_and_can_be_used() {
+        assert!(SETTINGS.lines().all(|line| line.is_empty() || line.starts_with('#')));
+        let set: String = SETTINGS
+            .lines()
+            .map(|line| line.strip_prefix("# ").unwrap_or_default().to_owned() + "\n")
+            .collect();
+        let set: String = set.split_once("\n\n").map(|(_, keys)| keys.to_owned()).unwrap_or_default();
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("agora.toml");
+        std::fs::write(&file, set).unwrap();
+        agora_engine::Settings::with_worker("/bin/agora").with_file(&file).unwrap();
+    }
+}

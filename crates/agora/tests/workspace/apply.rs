@@ -1,0 +1,126 @@
+//! `agora apply`: three ways, all or nothing.
+
+use std::fs;
+
+use crate::support::{Mode, Untouched, User};
+
+#[test]
+fn work_is_merged_with_what_the_user_did_meanwhile() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.put(&dir, "dirty.txt", "dirty\n");
+    user.git(&dir, &["add", "dirty.txt"]);
+    user.dispatch(&dir, "sed -i s/one/ONE/ a.txt; echo more >> dirty.txt; rm src/b.txt; printf 'a\\0b' > bin; ln -s a.txt l; git commit -qam x");
+    user.put(&dir, "a.txt", "one\ntwo\nthree\nTHE USER\n");
+    let index = fs::read(dir.join(".git/index")).unwrap();
+    let applied = user.agora(&["apply", "@", "--json"]).json();
+    assert_eq!(applied["files"].as_array().unwrap().len(), 5);
+    assert_eq!(fs::read_to_string(dir.join("a.txt")).unwrap(), "ONE\ntwo\nthree\nTHE USER\n");
+    assert_eq!(fs::read_to_string(dir.join("dirty.txt")).unwrap(), "dirty\nmore\n");
+    assert_eq!(fs::read(dir.join("bin")).unwrap(), b"a\0b");
+    assert!(!dir.join("src/b.txt").exists() && dir.join("l").is_symlink());
+    assert_eq!(fs::read(dir.join(".git/index")).unwrap(), index, "the index is the user's");
+    // Again is no harm: it is all there.
+    user.agora(&["apply", "@"]).success();
+    assert_eq!(fs::read_to_string(dir.join("dirty.txt")).unwrap(), "dirty\nmore\n");
+}
+
+#[test]
+fn conflicts_are_named_and_nothing_is_changed() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.dispatch(&dir, "sed -i s/two/AGENT/ a.txt; echo fine > fine.txt");
+    user.put(&dir, "a.txt", "one\nUSER\nthree\n");
+    let before = Untouched::look(&user, &dir);
+    let said = user.agora(&["apply", "@"]).failure(2);
+    assert!(said.contains("`a.txt` changed here, too") && said.contains("nothing was changed"), "{said}");
+    let said = user.agora(&["apply", "@", "--commit"]).failure(3);
+    assert!(said.contains("a.txt"), "{said}");
+    assert_eq!(Untouched::look(&user, &dir), before);
+    user.agora(&["apply", "@", "--branch", "theirs"]).success();
+    let said = user.agora(&["apply", "@", "--branch", "theirs"]).failure(2);
+    assert!(said.contains("branch `theirs` already"), "{said}");
+    assert_eq!(user.git(&dir, &["show", "theirs:a.txt"]), "one\nAGENT\nthree\n");
+}
+
+#[test]
+fn a_commit_goes_on_the_current_branch_with_what_is_there() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    let result = user.dispatch(&dir, "sed -i s/two/AGENT/ a.txt; mkdir d; echo new > d/new.txt");
+    user.put(&dir, "other.txt", "x\n");
+    user.git(&dir, &["add", "-A"]);
+    user.git(&dir, &["commit", "--quiet", "-m", "meanwhile"]);
+    user.put(&dir, "staged.txt", "staged\n");
+    user.git(&dir, &["add", "staged.txt"]);
+    user.agora(&["apply", "@", "--commit"]).success();
+    assert_eq!(user.git(&dir, &["status", "--porcelain"]), "A  staged.txt\n");
+    assert_eq!(
+        user.git(&dir, &["show", "--format=%an|%cn|%s", "--name-only", "HEAD"])
+            .split('\n')
+            .filter(|line| !line.is_empty())
+            .collect::<Vec<_>>(),
+        [&format!("Ann|agora/w|w: work of {}", result["threadId"].as_str().unwrap()), "a.txt", "d/new.txt"]
+    );
+    let patch = user.agora(&["apply", "@", "--patch"]).success();
+    assert!(patch.starts_with("diff --git a/a.txt b/a.txt\n"), "{patch}");
+}
+
+#[test]
+fn what_tools_act_upon_wants_a_yes_and_links_are_not_written_through() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.dispatch(&dir, "mkdir -p .vscode .github/workflows; echo {} > .vscode/tasks.json; echo x > .envrc; echo y > .github/workflows/ci.yml; echo z > z");
+    let before = Untouched::look(&user, &dir);
+    let said = user.agora(&["apply", "@"]).failure(2);
+    for name in [".vscode/tasks.json", ".envrc", ".github/workflows/ci.yml", "--yes"] {
+        assert!(said.contains(name), "{said}");
+    }
+    assert_eq!(Untouched::look(&user, &dir), before);
+    user.agora(&["apply", "@", "--yes"]).success();
+    assert!(dir.join(".envrc").exists());
+
+    // The user's directory became a link to elsewhere, meanwhile.
+    user.dispatch(&dir, "echo w > src/w.txt");
+    let elsewhere = user.cli.work().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::remove_dir_all(dir.join("src")).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, dir.join("src")).unwrap();
+    let said = user.agora(&["apply", "@"]).failure(2);
+    assert!(said.contains("behind a symbolic link"), "{said}");
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+}
+
+#[test]
+fn files_with_a_hidden_secret_are_skipped_and_said() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.agent("w", "echo \"token = $TOKEN\" > config.txt; echo fine > fine.txt");
+    let words = [
+        "dispatch",
+        "run",
+        "--subagent",
+        "w",
+        "--workspace",
+        dir.to_str().unwrap(),
+        "--secret",
+        "TOKEN=env:TOKEN",
+    ];
+    agora_testkit::cli::run(user.agora_command(&words).env("TOKEN", "correct-horse-battery")).success();
+    let ran = user.agora(&["apply", "@"]);
+    assert!(ran.stderr.contains("skipped") && ran.stderr.contains("config.txt"), "{}", ran.stderr);
+    assert!(dir.join("fine.txt").exists() && !dir.join("config.txt").exists());
+}
+
+#[test]
+fn a_plain_directory_takes_work_too_and_an_empty_workspace_has_none() {
+    let user = User::new(Mode::Layers);
+    let plain = user.cli.work().join("plain");
+    user.put(&plain, "a.txt", "one\n");
+    user.dispatch(&plain, "echo two >> a.txt");
+    user.agora(&["apply", "@"]).success();
+    assert_eq!(fs::read_to_string(plain.join("a.txt")).unwrap(), "one\ntwo\n");
+    user.agora(&["dispatch", "run", "--subagent", "w"]).success();
+    let said = user.agora(&["apply", "@"]).failure(2);
+    assert!(said.contains("no place here") && said.contains("--patch"), "{said}");
+}

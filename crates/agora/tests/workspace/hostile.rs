@@ -1,0 +1,61 @@
+//! An agent that means harm: nothing of its repository runs, and what is wrong with it costs its commits and not the work.
+
+use crate::support::{Mode, Untouched, User, git_ref};
+
+const OWNED: &str = "sh -c 'touch OWNED'";
+
+#[test]
+fn nothing_that_the_agent_configures_runs_outside() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    let owned = user.cli.work().join("owned");
+    let command = OWNED.replace("OWNED", owned.to_str().unwrap());
+    let script = format!(
+        "for key in core.fsmonitor core.sshCommand core.pager core.editor diff.external filter.x.clean filter.x.smudge filter.x.process \
+            uploadpack.packObjectsHook core.alternateRefsCommand gpg.program credential.helper alias.apply; do git config $key \"{command}\"; done; \
+         git config core.hooksPath .hooks; mkdir .hooks; for hook in post-index-change reference-transaction pre-commit post-checkout; do \
+            printf '#!/bin/sh\\n{}\\n' > .hooks/$hook; chmod 755 .hooks/$hook; cp .hooks/$hook .git/hooks/; done; \
+         echo '* filter=x diff=x' > .gitattributes; echo w >> a.txt",
+        command.replace('\'', "\"")
+    );
+    let before = Untouched::look(&user, &dir);
+    // What git runs inside, while the agent works there, is the agent's own business.
+    let result = user.dispatch(&dir, &script);
+    let _ = std::fs::remove_file(&owned);
+    user.agora(&["show", "@"]).success();
+    user.agora(&["apply", "@", "--branch", "tried", "--yes"]).success();
+    assert!(!owned.exists());
+    assert!(user.git(&dir, &["show", &format!("{}:a.txt", git_ref(&result))]).ends_with("w\n"));
+    user.git(&dir, &["branch", "-q", "-D", "tried"]);
+    assert_eq!(Untouched::look(&user, &dir), before);
+}
+
+#[test]
+fn a_repository_that_is_none_any_more_costs_the_commits_and_not_the_work() {
+    let hostile = [
+        "rm .git/HEAD; mkfifo .git/HEAD",
+        "rm .git/HEAD; ln -s /etc/hostname .git/HEAD",
+        "echo 'ref: ../../../etc/passwd' > .git/HEAD",
+        "echo 'ref: refs/heads/loop' > .git/refs/heads/loop; echo 'ref: refs/heads/loop' > .git/HEAD",
+        "rm -rf .git; ln -s / .git",
+        "rm -rf .git; mkfifo .git",
+        "rm -rf .git",
+        "echo 1 > x; git add x; git commit -qm x; git gc -q",
+        "echo 1 > x; git add x; git commit -qm x; for o in .git/objects/??/*; do chmod 600 $o; echo junk > $o; done",
+        "mkdir -p .git/objects/aa; ln -s /etc/passwd .git/objects/aa/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; echo 1 > x; git add x; git commit -qm x",
+        "T=$(printf '100644 .git\\0aaaaaaaaaaaaaaaaaaaa' | git hash-object -t tree --literally -w --stdin); C=$(git commit-tree -m bad -p HEAD $T); git update-ref HEAD $C",
+    ];
+    for script in hostile {
+        let user = User::new(Mode::Layers);
+        let dir = user.repository("main");
+        let before = Untouched::look(&user, &dir);
+        let result = user.dispatch(&dir, &format!("echo work > work.txt; {script}"));
+        assert!(result["patch"]["files"].as_u64().unwrap() >= 1, "{script}: {result:#}");
+        let shown = user.git(&dir, &["show", &format!("{}:work.txt", git_ref(&result))]);
+        assert_eq!(shown, "work\n", "{script}");
+        let count = user.git(&dir, &["rev-list", "--count", &format!("main..{}", git_ref(&result))]);
+        assert_eq!(count, "1\n", "{script}: {result:#}");
+        assert_eq!(Untouched::look(&user, &dir), before, "{script}");
+        user.git(&dir, &["fsck", "--strict"]);
+    }
+}

@@ -1,0 +1,14 @@
+//! A repository to work on, and the work coming home: the built command, real git, with layers and with copies.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts what it looks at"
+)]
+
+mod apply;
+mod commits;
+mod hostile;
+mod sees;
+mod support;
+mod thread;
+mod trouble;

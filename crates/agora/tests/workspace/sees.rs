@@ -1,0 +1,196 @@
+//! The agent sees what the user sees, and the user's repository stays as it was.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use crate::support::{MODES, Mode, Untouched, User, git_ref, said};
+
+/// Everything that a repository can be at once.
+fn everything(user: &User) -> PathBuf {
+    let part = user.repository("part");
+    let dir = user.repository("whole");
+    let add =
+        ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", part.to_str().unwrap(), "sub"];
+    user.git(&dir, &add);
+    user.put(&dir, "large.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n");
+    user.put(&dir, ".gitattributes", "large.bin filter=lfs diff=lfs merge=lfs -text\n");
+    user.put(&dir, ".gitignore", "node_modules/\n.env\n*.log\n");
+    symlink("a.txt", dir.join("link")).unwrap();
+    symlink("/nowhere/at/all", dir.join("dangling")).unwrap();
+    user.put(&dir, "run.sh", "#!/bin/sh\n");
+    user.git(&dir, &["update-index", "--add", "--chmod=+x", "run.sh"]);
+    fs::set_permissions(dir.join("run.sh"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    user.git(&dir, &["add", "-A"]);
+    user.git(&dir, &["commit", "--quiet", "-m", "second"]);
+    // Staged, changed, both, new, ignored.
+    user.put(&dir, "staged.txt", "staged\n");
+    user.git(&dir, &["add", "staged.txt"]);
+    user.put(&dir, "a.txt", "one\nTWO\nthree\n");
+    user.git(&dir, &["add", "a.txt"]);
+    user.put(&dir, "a.txt", "one\nTWO\nthree\nfour\n");
+    user.git(&dir, &["rm", "--quiet", "--cached", "src/b.txt"]);
+    user.put(&dir, "new.txt", "new\n");
+    user.put(&dir, "sub/a.txt", "changed in the submodule\n");
+    user.put(&dir, "node_modules/dep/index.js", "module.exports = 1\n");
+    user.put(&dir, "debug.log", "log\n");
+    user.put(&dir, ".env", "KEY=1\n");
+    user.put(&dir, "key.pem", "not really\n");
+    dir
+}
+
+const LOOK: &str = "git status --porcelain=v2; echo ---; git submodule status; echo ---; git log --format='%H %an %ae'; echo ---; \
+    find . -path ./.git -prune -o -path ./sub/.git -prune -o -path ./.agora -prune -o -path ./.agents -prune -o -path ./.claude -prune -o \
+    \\( -type f -o -type l \\) -printf '%p %m %l\\n' | sort; echo ---; cat a.txt large.bin node_modules/dep/index.js sub/a.txt";
+
+#[test]
+fn the_agent_sees_what_the_user_sees_and_the_users_repository_stays() {
+    for mode in MODES {
+        let user = User::new(mode);
+        let dir = everything(&user);
+        let before = Untouched::look(&user, &dir);
+        let script = format!(
+            "{LOOK}; echo work >> src/b.txt; rm node_modules/dep/index.js; echo x > made.txt; echo y >> sub/a.txt"
+        );
+        let result = user.dispatch(&dir, &script);
+
+        let mut look = std::process::Command::new("sh");
+        look.args(["-c", LOOK]).current_dir(&dir).env("GIT_OPTIONAL_LOCKS", "0");
+        look.env("HOME", user.cli.work().parent().unwrap().join("home")).env("GIT_CONFIG_NOSYSTEM", "1");
+        let users = agora_testkit::cli::run(&mut look).stdout;
+        let hidden = [".env", "key.pem"];
+        let users: Vec<&str> = users
+            .lines()
+            .filter(|line| {
+                !hidden
+                    .iter()
+                    .any(|name| line.contains(&format!("./{name} ")) || line.ends_with(&format!("? {name}")))
+            })
+            .collect();
+        assert_eq!(said(&result), users, "{mode:?}");
+        assert_eq!(Untouched::look(&user, &dir), before, "{mode:?}");
+        let mut left_out: Vec<&str> = result["workspace"]["leftOut"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|path| path.as_str().unwrap())
+            .collect();
+        left_out.sort_unstable();
+        assert_eq!(left_out, [".env", "key.pem"]);
+
+        let names = user.git(&dir, &["diff", "--name-status", &format!("main...{}", git_ref(&result))]);
+        assert!(names.contains("A\tmade.txt") && names.contains("M\tsrc/b.txt"), "{names}");
+        assert!(
+            !names.contains("staged.txt") && !names.contains("new.txt"),
+            "not the user's own work: {names}"
+        );
+    }
+}
+
+#[test]
+fn a_linked_worktree_a_fresh_repository_and_a_plain_directory_are_seen() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.git(&dir, &["worktree", "add", "--quiet", "-b", "side", "../side"]);
+    let side = user.cli.work().join("side");
+    user.put(&side, "only-here.txt", "x\n");
+    let before = (Untouched::look(&user, &dir), Untouched::look(&user, &side));
+    let result = user.dispatch(&side, "git branch --show-current; git status --short; echo w > w.txt");
+    assert_eq!(said(&result), ["side", "?? only-here.txt"]);
+    assert_eq!((Untouched::look(&user, &dir), Untouched::look(&user, &side)), before);
+    assert_eq!(user.git(&dir, &["diff", "--name-only", &format!("side...{}", git_ref(&result))]), "w.txt\n");
+
+    user.git(&user.cli.work(), &["init", "--quiet", "fresh"]);
+    let fresh = user.cli.work().join("fresh");
+    user.put(&fresh, "first.txt", "x\n");
+    let result = user.dispatch(&fresh, "git status --short; echo w > w.txt");
+    assert_eq!(said(&result), ["?? first.txt"]);
+    assert_eq!(
+        user.git(&fresh, &["show", "--stat", "--format=%an|%cn", &git_ref(&result)]).lines().next(),
+        Some("Ann|agora/w")
+    );
+
+    let plain = user.cli.work().join("plain");
+    user.put(&plain, "deep/file.txt", "x\n");
+    let result = user.dispatch(&plain.join("deep"), "ls -A; echo w > w.txt");
+    assert!(said(&result).contains(&"file.txt".to_owned()), "{result:#}");
+    assert!(result["patch"]["gitRef"].is_null() && result["workspace"]["source"]["directory"].is_object());
+    assert!(!plain.join("deep/w.txt").exists());
+}
+
+#[test]
+fn a_commit_or_a_url_can_be_worked_on_instead() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.put(&dir, "later.txt", "x\n");
+    user.git(&dir, &["add", "-A"]);
+    user.git(&dir, &["commit", "--quiet", "-m", "later"]);
+    user.put(&dir, "dirty.txt", "x\n");
+    let before = Untouched::look(&user, &dir);
+    user.agent("w", "git status --short; git log --format=%s; ls; echo w > w.txt");
+    let run = |more: &[&str]| {
+        user.agora(&[&["dispatch", "run", "--subagent", "w", "--json"], more].concat()).json()
+    };
+    let at = run(&["--workspace", dir.to_str().unwrap(), "--base", "main~1"]);
+    assert_eq!(said(&at), ["first", "a.txt", "src"]);
+    assert_eq!(user.git(&dir, &["diff", "--name-only", "main~1", &git_ref(&at)]), "w.txt\n");
+    assert_eq!(Untouched::look(&user, &dir), before);
+
+    let url = format!("file://{}", dir.display());
+    let fetched = run(&["--workspace", &url]);
+    assert_eq!(said(&fetched), ["later", "first", "a.txt", "later.txt", "src"]);
+    assert!(fetched["patch"]["gitRef"].is_null());
+    let wrong = user.agora(&[
+        "dispatch",
+        "run",
+        "--subagent",
+        "w",
+        "--workspace",
+        dir.to_str().unwrap(),
+        "--base",
+        "nope",
+    ]);
+    assert!(wrong.failure(2).contains("no commit `nope`"));
+    let wrong = user.agora(&["dispatch", "run", "--subagent", "w", "--workspace", "/does/not/exist"]);
+    assert!(wrong.failure(2).contains("cannot be worked on"));
+}
+
+#[test]
+fn chosen_ignored_files_come_along_and_credentials_do_not() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.put(&dir, ".gitignore", ".env*\nlocal/\n");
+    user.put(&dir, ".worktreeinclude", ".env.test\n");
+    user.put(&dir, ".env", "A=1\n");
+    user.put(&dir, ".env.test", "B=2\n");
+    user.put(&dir, "local/notes.txt", "AKIAQX5T2M7LB3NCDE4F is a key\n");
+    user.put(&dir, "local/fine.txt", "fine\n");
+    let result = user.dispatch(&dir, "ls -A . local");
+    let seen = said(&result);
+    assert!(seen.contains(&".env.test".to_owned()) && seen.contains(&"fine.txt".to_owned()), "{seen:?}");
+    assert!(!seen.contains(&".env".to_owned()) && !seen.contains(&"notes.txt".to_owned()), "{seen:?}");
+    // Also when the base is there already.
+    user.put(&dir, ".worktreeinclude", ".env.test\n/local/\n");
+    let again = user.dispatch(&dir, "ls -A . local");
+    assert!(said(&again).contains(&"notes.txt".to_owned()), "{again:#}");
+}
+
+#[test]
+fn an_ordinary_user_gets_the_same() {
+    for mode in MODES {
+        let user = User::ordinary(mode);
+        let dir = user.repository("main");
+        let before = Untouched::look(&user, &dir);
+        let result = user.dispatch(
+            &dir,
+            "git status --short; echo w >> a.txt; rm -r src; git commit -qam mine; echo x > x",
+        );
+        assert_eq!(said(&result), [""; 0], "{result:#}");
+        assert_eq!(Untouched::look(&user, &dir), before);
+        let log = user.git(&dir, &["log", "--format=%s", &git_ref(&result)]);
+        assert_eq!(log, "w: what was not committed\nmine\nfirst\n");
+        if mode == Mode::Layers {
+            println!("via {} {}", result["workspace"]["via"], result["workspace"]["why"]);
+        }
+    }
+}
