@@ -104,6 +104,11 @@ pub trait Compute: fmt::Debug + Send + Sync {
         Sight::Same
     }
 
+    /// Returns when it can be reached. One that is being restarted is waited for, as long as a restart takes.
+    async fn reach(&self) -> Result<(), ComputeError> {
+        Ok(())
+    }
+
     /// Returns every dispatch of which something is there that only [`Self::stop`] takes away.
     async fn leftovers(&self) -> Result<Vec<DispatchId>, ComputeError> {
         Ok(Vec::new())

@@ -13,6 +13,7 @@ use agora_core::record::Record;
 use agora_core::state::DispatchState;
 use agora_core::wire::line::{Line, Said};
 
+use super::follow::look;
 use super::{CarryError, Engine};
 use crate::sabotage::{self, Bug};
 
@@ -81,7 +82,7 @@ impl Engine {
         }
         let id = &dispatch.job.dispatch_id;
         let Some(target) = self.target(&dispatch.job.target) else { return Ok(()) };
-        if target.compute.look(id).await.map_err(CarryError::Compute)? != WorkerLife::Running {
+        if look(target, id).await? != WorkerLife::Running {
             return Ok(());
         }
         // It has stored its outcome, and has only to end. One that was started in spite of ours does not know that yet.

@@ -3,8 +3,9 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use agora_core::DispatchId;
 use agora_core::event::Event;
-use agora_core::provider::compute::WorkerLife;
+use agora_core::provider::compute::{ComputeError, WorkerLife};
 use agora_core::provider::ledger::{Append, DispatchView, LedgerError, ThreadView};
 use agora_core::reason::{Failure, FailureCode};
 use agora_core::state::DispatchState;
@@ -33,7 +34,7 @@ impl Engine {
         let Some(target) = self.target(&job.target) else {
             return self.fail(view, dispatch, no_target(&job.target)).await;
         };
-        match target.compute.look(&job.dispatch_id).await.map_err(CarryError::Compute)? {
+        match look(target, &job.dispatch_id).await? {
             WorkerLife::Never => self.start_again(view, dispatch, target, tries).await,
             WorkerLife::Running => self.follow(view, dispatch, target).await,
             life @ (WorkerLife::Ended | WorkerLife::OutOfMemory) => {
@@ -156,6 +157,18 @@ impl Engine {
             Err(error) => Err(CarryError::Ledger(error)),
         }
     }
+}
+
+/// Looks at a worker, also when the place where it runs is away for a moment.
+pub(super) async fn look(target: &Target, dispatch: &DispatchId) -> Result<WorkerLife, CarryError> {
+    let looked = match target.compute.look(dispatch).await {
+        Err(ComputeError::Unreachable(_)) => {
+            target.compute.reach().await.map_err(CarryError::Compute)?;
+            target.compute.look(dispatch).await
+        }
+        looked => looked,
+    };
+    looked.map_err(CarryError::Compute)
 }
 
 /// How much of a worker's lines were read.

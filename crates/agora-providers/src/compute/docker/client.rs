@@ -45,6 +45,8 @@ pub enum DaemonError {
     NoSocket(Vec<PathBuf>),
     #[error("`{}` does not answer", .socket.display())]
     Silent { socket: PathBuf, source: Box<ApiError> },
+    #[error("it took a question, and never answered")]
+    Mute,
     #[error("it answered {status}: {message}")]
     Refused { status: u16, message: String },
     #[error("it did not answer as it should")]
@@ -119,7 +121,7 @@ impl DaemonError {
     pub(super) fn doing(self, doing: &str) -> Unavailable {
         let denied = match &self {
             Self::Silent { source, .. } | Self::Strange(source) => is_denied(source),
-            Self::NoSocket(_) | Self::Refused { .. } => false,
+            Self::NoSocket(_) | Self::Mute | Self::Refused { .. } => false,
         };
         let outage = if denied { Outage::Denied } else { Outage::Failed };
         Unavailable { doing: doing.to_owned(), outage, source: Box::new(self) }

@@ -144,14 +144,8 @@ impl Containers {
         }
     }
 
-    /// Waits for a daemon that went away: the worker may run on without it, and what it says is in files.
-    async fn outlast(&self, dispatch: &DispatchId, error: ComputeError) -> Result<(), ComputeError> {
-        let back = async {
-            while self.find(dispatch).await.is_err() {
-                tokio::time::sleep(GLANCE).await;
-            }
-        };
-        tokio::time::timeout(AWAY, back).await.map_err(|_| error)
+    async fn ping(&self) -> Result<(), DaemonError> {
+        self.daemon.connect().await?.api.ping().await.map(drop).map_err(DaemonError::from)
     }
 
     async fn signal(&self, dispatch: &DispatchId, signal: &str) -> Result<(), ComputeError> {
@@ -173,6 +167,23 @@ impl Compute for Containers {
 
     fn sight(&self) -> Sight {
         Sight::Own { root: PathBuf::from(ROOT), owner: User::of_this_process().other_than_us() }
+    }
+
+    /// A worker may run on without its daemon, and what it says is in files: whoever waits has lost nothing.
+    async fn reach(&self) -> Result<(), ComputeError> {
+        let mut away = None;
+        let back = async {
+            while let Err(error) = self.ping().await {
+                away = Some(error);
+                tokio::time::sleep(GLANCE).await;
+            }
+        };
+        match (tokio::time::timeout(AWAY, back).await, away) {
+            (Err(_), Some(error)) => Err(error.unreachable()),
+            // It did not even refuse.
+            (Err(_), None) => Err(DaemonError::Mute.unreachable()),
+            (Ok(()), _) => Ok(()),
+        }
     }
 
     async fn start(&self, launch: Launch) -> Result<(), ComputeError> {
@@ -201,7 +212,7 @@ impl Compute for Containers {
             match self.look(dispatch).await {
                 Ok(WorkerLife::Running) => self.until_it_moves(dispatch).await,
                 Ok(life) => return Ok(life),
-                Err(error @ ComputeError::Unreachable(_)) => self.outlast(dispatch, error).await?,
+                Err(ComputeError::Unreachable(_)) => self.reach().await?,
                 Err(error) => return Err(error),
             }
         }
