@@ -337,6 +337,13 @@ impl DispatchManifest {
         bundles.chain(sealed.map(|sealed| &mut sealed.location))
     }
 
+    /// Returns the directories that the workspace is made from, and those that its repository borrows from.
+    pub fn directories_mut(&mut self) -> impl Iterator<Item = &mut Location> {
+        self.workspace
+            .iter_mut()
+            .flat_map(|at| at.base.iter_mut().chain([&mut at.ground]).chain(&mut at.borrowed))
+    }
+
     /// Returns the audit trail: the exact content of each bundle.
     pub fn resolved(&self) -> Resolved {
         Resolved {

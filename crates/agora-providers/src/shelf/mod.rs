@@ -4,6 +4,7 @@ mod local;
 mod placing;
 mod remove;
 mod size;
+mod tree;
 pub(crate) mod untrusted;
 
 pub use local::LocalShelf;

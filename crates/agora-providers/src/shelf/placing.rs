@@ -9,6 +9,7 @@ use agora_core::ContentHash;
 use agora_core::wire::manifest::{DispatchManifest, Location};
 use rustix::fs::{Gid, Uid, chown};
 
+use super::tree;
 use crate::dispatch_dir::DispatchDir;
 
 /// A worker's place as it sees it itself.
@@ -25,6 +26,18 @@ impl Placing<'_> {
         fs::create_dir_all(self.dir.placed())?;
         for location in manifest.locations_mut() {
             *location = self.put(location)?;
+        }
+        let mut moved = Vec::new();
+        for location in manifest.directories_mut() {
+            let Location::File(from) = location.clone();
+            *location = self.put(location)?;
+            let Location::File(seen) = location;
+            moved.push((from, seen.clone()));
+        }
+        if let Some(at) = &manifest.workspace {
+            let Location::File(ground) = &at.ground;
+            let placed = ground.file_name().map(|name| self.dir.placed().join(name));
+            placed.map_or(Ok(()), |ground| tree::lead_elsewhere(&ground, &moved))?;
         }
         Ok(())
     }
@@ -62,10 +75,15 @@ impl Placing<'_> {
 
     /// Links a file, which costs nothing, or copies it: to another file system, or for another user, who may not read ours.
     fn bring(self, from: &Path, to: &Path) -> io::Result<()> {
+        let staged: PathBuf = to.with_extension(format!("part{}", std::process::id()));
+        if from.is_dir() {
+            return tree::bring(from, &staged, self.owner)
+                .and_then(|()| fs::rename(&staged, to))
+                .inspect_err(|_| drop(fs::remove_dir_all(&staged)));
+        }
         if self.owner.is_none() && fs::hard_link(from, to).is_ok() {
             return Ok(());
         }
-        let staged: PathBuf = to.with_extension(format!("part{}", std::process::id()));
         let _ = fs::remove_file(&staged);
         let copy = || {
             let mode = if self.owner.is_some() { 0o444 } else { 0o400 };
