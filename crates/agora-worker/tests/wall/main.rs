@@ -1,7 +1,10 @@
 //! Hostile programs behind the wall: each reaches for what is forbidden, and the dispatch ends well and says so.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails loudly")]
-#![expect(clippy::disallowed_methods, reason = "other programs run the worker, as somebody else or with less")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "other programs run the worker, as somebody else or with less"
+)]
 
 mod bombs;
 mod hostile;
