@@ -67,6 +67,19 @@ impl Cli {
         self.settings(&format!("[target.local]\ngrant = [\"{}:rw\"]\n", self.work().display()));
     }
 
+    /// Makes a directory that agents behind the wall may write to as well, with more lines of the target's settings.
+    pub fn share(&self, name: &str, settings: &str) -> PathBuf {
+        let dir = self.work().join(name);
+        fs::create_dir(&dir).unwrap();
+        // The agent is another user where root runs the tests.
+        fs::set_permissions(&dir, PermissionsExt::from_mode(0o777)).unwrap();
+        let config = self.root.path().join("home/.config/agora");
+        fs::create_dir_all(&config).unwrap();
+        let grant = format!("[target.local]\ngrant = [\"{}:rw\"]\n{settings}", dir.display());
+        fs::write(config.join("agora.toml"), grant).unwrap();
+        dir
+    }
+
     /// Puts a real program where the commands, and what they start, find it by a name.
     #[must_use]
     pub fn program(self, name: &str, path: &Path) -> Self {

@@ -13,8 +13,8 @@ pub(crate) fn plain(text: &str) -> String {
 
 /// Makes a line fit: a line that is longer than the terminal would be two, and the first of them would stay.
 pub(crate) fn fitting(line: &str, columns: usize) -> String {
-    // Those from here on may take two columns; to count one too many leaves only a little room unused.
-    let width = |letter: char| if (letter as u32) < 0x1100 { 1 } else { 2 };
+    // Hangul, and from the East Asian scripts on; to count one too many leaves only a little room unused.
+    let width = |letter: char| if matches!(letter as u32, 0x1100..=0x115f | 0x2e80..) { 2 } else { 1 };
     let plain = line.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
     // The last column stays free: some terminals wrap as soon as it is written to.
     let room = columns.saturating_sub(1);

@@ -185,8 +185,7 @@ fn wrong_lines_are_named_before_anything_is_accepted() {
 #[test]
 fn the_same_file_goes_on_where_it_stopped() {
     let cli = cli();
-    let marks = cli.work().join("marks");
-    fs::create_dir(&marks).unwrap();
+    let marks = cli.share("marks", "");
     // Fails the first time that it sees a task with `once`.
     let body = format!(
         "read line; echo x >> \"{0}/$line\"; case $line in *once*) [ $(wc -l < \"{0}/$line\") -gt 1 ] || exit 3;; esac; echo ok",
@@ -221,11 +220,7 @@ fn the_same_file_goes_on_where_it_stopped() {
 #[test]
 fn ctrl_c_cancels_all_and_leaves_the_rest_alone() {
     let cli = cli();
-    let began = cli.work().join("began");
-    fs::create_dir(&began).unwrap();
-    let config = cli.work().parent().unwrap().join("home/.config/agora");
-    fs::create_dir_all(&config).unwrap();
-    fs::write(config.join("agora.toml"), "[target.local]\nmax_concurrent = 3\n").unwrap();
+    let began = cli.share("began", "max_concurrent = 3\n");
     script(&cli, "worker", &format!("read line; touch \"{}/$line\"; exec sleep 600", began.display()));
     let lines: String = (0..50).map(|number| format!("{{\"task\": \"n{number}\"}}\n")).collect();
     cli.write("tasks.jsonl", lines);

@@ -183,7 +183,7 @@ mod tests {
           1. sqlite
              one file
         › 2. postgres
-        ↑↓ or a number, enter answers…
+        ↑↓ or a number, enter answer…
         ");
     }
 
