@@ -124,6 +124,7 @@ codes! {
     Budget "budget" ProviderFailed WillFailAgain,
     OutOfMemory "out-of-memory" ProviderFailed WillFailAgain,
     ProcessLimit "process-limit" ProviderFailed WillFailAgain,
+    DiskFull "disk-full" ProviderFailed MaySucceed,
 }
 
 impl fmt::Display for FailureCode {

@@ -72,6 +72,10 @@ pub(crate) enum Fault {
     Memory { bytes: u64 },
     #[error("the agent ran more than its {most} processes at once")]
     Processes { most: u32 },
+    #[error(
+        "the agent left so little room on the disk that it was ended before nothing could be recorded any more"
+    )]
+    Disk,
     #[error("the thread's budget is used up: {0}")]
     Budget(String),
     /// Nothing was left of it before the agent started: it is asked for more instead.
@@ -148,6 +152,7 @@ impl Fault {
             Self::Time { .. } => FailureCode::TimeLimit,
             Self::Memory { .. } => FailureCode::OutOfMemory,
             Self::Processes { .. } => FailureCode::ProcessLimit,
+            Self::Disk => FailureCode::DiskFull,
             Self::Budget(_) | Self::BudgetSpent(_) => FailureCode::Budget,
             Self::Agent { code, .. } => code.clone(),
             // Never told as a failure; `WorkerLost` is what the engine would say of a worker that said nothing.

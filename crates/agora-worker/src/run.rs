@@ -130,10 +130,12 @@ fn open_desk(
     let key = bootstrap.event_key.clone();
     let teller =
         Teller::new(key, redactor.clone(), Arc::clone(&clock), stdout).map_err(|error| error.to_string())?;
+    let mut keeper = Keeper::new(guard, place.dispatch_id.as_str());
+    keeper.keep_room_on(place.out());
     Ok(Desk {
         teller,
         report: Report::new(place.dispatch_id.clone(), clock.now()),
-        keeper: Keeper::new(guard, place.dispatch_id.as_str()),
+        keeper,
         place,
         room: None,
         redactor,

@@ -186,3 +186,21 @@ fn without_a_home_there_is_a_way_out() {
     let home = run(command.env_remove("AGORA_HOME")).success();
     assert!(home.trim().ends_with("home/.local/share/agora"), "{home}");
 }
+
+#[test]
+fn an_agent_that_fills_the_disk_is_ended_while_that_can_be_recorded() {
+    let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
+    // A mebibyte at a time, and so slowly that somebody can look in between.
+    let fills = "n=0; while :; do head -c 1048576 /dev/zero > fill-$n; n=$((n+1)); sleep 0.05; done";
+    let script = format!(
+        "agora subagent register --name fills --runtime command -- /bin/sh -c '{fills}' >/dev/null 2>&1 || exit 90\n\
+         agora subagent register --name works --runtime command -- /bin/echo done >/dev/null 2>&1 || exit 91\n\
+         agora dispatch run --subagent fills; echo \"code $?\" >&2\n\
+         agora dispatch run --subagent works >&2 || exit 92\n"
+    );
+    let Some((code, said)) = in_own_mount(&cli, "mount -t tmpfs -o size=48m none HOME", &script) else {
+        return;
+    };
+    assert!(said.contains("(provider-failed, disk-full)") && said.contains("code 1\n"), "{said}");
+    assert!(code == 0 && said.contains("done"), "and there is room again: {said}");
+}

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
@@ -12,6 +13,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::control::{Frame, Order, Report, Swept};
 use super::deadline::Deadline;
+use super::disk::Room;
 use super::family::{Member, sweep_orphans};
 use super::group::Group;
 use super::spec::{How, Why};
@@ -22,6 +24,9 @@ pub(super) const SWEEPING: Duration = Duration::from_secs(8);
 
 /// How long a program can stop its guard, or hide its death, before that is seen.
 const UNSEEN_AT_MOST: Duration = Duration::from_secs(1);
+
+/// How often the disk is looked at: a call of a microsecond.
+const DISK: Duration = Duration::from_millis(250);
 
 /// What a waiting worker hears of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +50,8 @@ pub(super) struct Hold {
     ear: Option<JoinHandle<()>>,
     agent: Option<Pid>,
     state: State,
+    /// The disk that the program writes to, until it was found too full.
+    disk: Option<(PathBuf, Room)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +87,17 @@ impl Hold {
             }
         };
         let (sender, events) = mpsc::channel();
-        let mut hold =
-            Self { guard, control: ours, group, events, sender, ear: None, agent: None, state: State::Open };
+        let mut hold = Self {
+            guard,
+            control: ours,
+            group,
+            events,
+            sender,
+            ear: None,
+            agent: None,
+            state: State::Open,
+            disk: None,
+        };
         let sender = hold.sender.clone();
         let listen = move || {
             while let Ok(Some(report)) = Report::read(&mut ear) {
@@ -107,10 +123,12 @@ impl Hold {
     pub(super) fn next(&mut self, deadline: Deadline) -> Event {
         let event = loop {
             let left = deadline.left().unwrap_or(Duration::MAX);
-            match self.events.recv_timeout(left.min(UNSEEN_AT_MOST)) {
+            let look = if self.disk.is_some() { DISK } else { UNSEEN_AT_MOST };
+            match self.events.recv_timeout(left.min(look)) {
                 Ok(event) => break event,
                 // This end has a sender as well, so the channel does not close: time is up.
-                Err(_) if left <= UNSEEN_AT_MOST => break Event::Late,
+                Err(_) if left <= look => break Event::Late,
+                Err(_) if self.disk_is_short() => break Event::Stop(Why::Disk),
                 Err(_) if self.guard_is_dead() => break Event::Gone,
                 Err(_) => {}
             }
@@ -123,6 +141,16 @@ impl Hold {
             Event::Report(_) | Event::Stop(_) | Event::Gone | Event::Late => {}
         }
         event
+    }
+
+    /// Watches the disk of a directory from now on.
+    pub(super) fn keep_room_on(&mut self, dir: &Path) {
+        self.disk = Room::on(dir).map(|room| (dir.to_owned(), room));
+    }
+
+    /// Says once that there is too little room.
+    fn disk_is_short(&mut self) -> bool {
+        self.disk.take_if(|(dir, room)| room.is_short(dir)).is_some()
     }
 
     /// Looks whether the guard is dead, and lets it go on when it was stopped.

@@ -25,6 +25,8 @@ mod container;
 mod control;
 #[cfg(target_os = "linux")]
 mod deadline;
+#[cfg(target_os = "linux")]
+mod disk;
 pub mod drain;
 mod family;
 #[cfg(target_os = "linux")]

@@ -47,6 +47,8 @@ pub struct Keeper {
     places: OnceLock<Places>,
     started: AtomicU64,
     wall: Option<Plan>,
+    /// A directory on the disk that children write to.
+    disk: Option<PathBuf>,
 }
 
 impl Keeper {
@@ -57,7 +59,7 @@ impl Keeper {
         let _ = set_child_subreaper(Some(getpid()));
         let safe = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
         let label = label.chars().take(LONGEST_LABEL).map(safe).collect();
-        Self { guard, label, places: OnceLock::new(), started: AtomicU64::new(0), wall: None }
+        Self { guard, label, places: OnceLock::new(), started: AtomicU64::new(0), wall: None, disk: None }
     }
 
     /// Uses groups at a place that is known, or none; otherwise one is looked for when a limit asks for it first.
@@ -70,6 +72,11 @@ impl Keeper {
     /// Puts a wall around everything that is started from here on.
     pub(crate) fn build(&mut self, wall: Option<Plan>) {
         self.wall = wall;
+    }
+
+    /// Ends children that leave too little room on the disk of a directory.
+    pub fn keep_room_on(&mut self, dir: PathBuf) {
+        self.disk = Some(dir);
     }
 
     /// Starts a child. Its output goes to the sinks, on threads of their own.
@@ -115,7 +122,11 @@ impl Keeper {
             program: spec.program.clone().into(),
             arguments: spec.arguments.clone(),
         };
-        Hold::start(&mut self.command(spec, &task)?, ours, theirs, group)
+        let mut hold = Hold::start(&mut self.command(spec, &task)?, ours, theirs, group)?;
+        if let Some(dir) = &self.disk {
+            hold.keep_room_on(dir);
+        }
+        Ok(hold)
     }
 
     #[expect(clippy::disallowed_methods, reason = "this module is the one place that starts a process")]

@@ -70,6 +70,8 @@ pub enum Why {
     Sentinel,
     Channel,
     Budget,
+    /// It fills the disk. There is no grace: it would go on filling it.
+    Disk,
     /// The model's service cannot be reached, and the program would wait for it for ever.
     Unreachable,
 }

@@ -79,6 +79,11 @@ impl Running {
                     phase = Phase::Swept(Deadline::after(SWEEPING));
                 }
                 (Event::Report(Report::Swept(_)) | Event::Gone, _) => break,
+                (Event::Stop(Why::Disk), Phase::Running(_) | Phase::Asked(_)) => {
+                    stopped = stopped.or(Some(Why::Disk));
+                    self.hold.order(Order::Kill);
+                    phase = Phase::Swept(Deadline::after(SWEEPING));
+                }
                 (Event::Stop(why), Phase::Running(_)) => (stopped, phase) = (Some(why), self.ask()),
                 (Event::Late, Phase::Running(_)) => (stopped, phase) = (Some(Why::Time), self.ask()),
                 (Event::Late, Phase::Asked(_)) => {

@@ -43,6 +43,7 @@ enum Limit {
     Time(u64),
     Memory(u64),
     Processes(u32),
+    Disk,
     /// A part of the budget: pauses, or fails where the dispatch wants that.
     Budget {
         what: String,
@@ -86,6 +87,7 @@ fn limit(task: &Task, ended: &Ended, exit: &RuntimeExit, minutes_left: bool) -> 
         return Some(Limit::Processes(limits.processes.unwrap_or_default()));
     }
     match (ended.stopped, &exit.verdict) {
+        (Some(Why::Disk), _) => Some(Limit::Disk),
         (Some(Why::Time), _) if minutes_left => Some(Limit::Time(u64::from(limits.timeout_seconds))),
         (Some(Why::Time), _) => Some(budget(budget::words(task, "minutes"))),
         (Some(Why::Budget), _) => Some(budget(budget::words(task, "tokens"))),
@@ -114,6 +116,7 @@ pub(crate) fn decide(evidence: Evidence, cancelled: bool) -> Ending {
     match limit {
         Some(Limit::Time(seconds)) => return Ending::Failed(Fault::Time { seconds }),
         Some(Limit::Memory(bytes)) => return Ending::Failed(Fault::Memory { bytes }),
+        Some(Limit::Disk) => return Ending::Failed(Fault::Disk),
         Some(Limit::Processes(most)) => return Ending::Failed(Fault::Processes { most }),
         Some(Limit::Budget { what, fails: true }) => return Ending::Failed(Fault::Budget(what)),
         Some(Limit::Budget { what, fails: false }) => return raise_the_limit(&what),
