@@ -133,7 +133,7 @@ fn a_cancel_in_the_middle_of_each_program_ends_it() {
     let hold = "setsid sh -c 'trap \"\" TERM INT HUP; touch ready; sleep 1000' & sleep 1000";
     let cases = [
         ("setup", whole(hold, "exec sleep 1000", "true", "true"), 0),
-        ("channel", whole("true", hold, "echo half > work.txt; exec sleep 1000", "true"), 1),
+        ("channel", whole("true", hold, "echo half > half; mv half work.txt; exec sleep 1000", "true"), 1),
         ("agent", whole("true", "exec sleep 1000", &format!("echo half > work.txt; {hold}"), "true"), 1),
         ("verify", whole("true", "exec sleep 1000", "echo half > work.txt", hold), 1),
     ];

@@ -245,17 +245,53 @@ fn asks() -> Model {
 }
 
 #[test]
+fn the_answer_from_another_process_goes_on_in_the_same_conversation() {
+    let mut asked = false;
+    let model = Model::start_with(move |request| {
+        if std::mem::replace(&mut asked, true) {
+            return Turn::text("It is postgres then.");
+        }
+        let taught = request.system_text();
+        let path = taught.lines().find_map(|line| line.strip_prefix('`')?.strip_suffix("needs_input.json`"));
+        let question = json!({"question": "sqlite or postgres?", "options": ["sqlite", "postgres"]});
+        Turn::write_file(format!("{}needs_input.json", path.unwrap()), question.to_string())
+    });
+    let Some(cli) = with_claude(&model) else { return };
+    let paused = dispatch(&cli, &["--pause-ok", "--json"]).json();
+    assert_eq!(paused["state"], "needs_input");
+    let before = model.requests().len();
+    let answered = cli.run(&["answer", "2", "--follow", "--json"]).json();
+    let result = &answered["result"];
+    assert_eq!(
+        (&result["state"], &result["output"]["text"]),
+        (&json!("finished"), &json!("It is postgres then."))
+    );
+    assert_eq!(answered["threadId"], paused["threadId"]);
+    assert_eq!(result["resumedWith"]["session"], true, "{result}");
+    let requests = model.requests();
+    assert_eq!(requests.len(), before + 1, "nothing is asked twice");
+    let last = requests.last().unwrap();
+    assert!(
+        last.holds("needs_input.json") && last.holds("postgres"),
+        "the conversation, and the answer: {last:?}"
+    );
+}
+
+#[test]
 fn a_question_pauses_and_every_command_shows_it() {
     let model = asks();
     let Some(cli) = with_claude(&model) else { return };
     let asked = dispatch(&cli, &["--label", "db"]);
     insta::assert_snapshot!(screen(&cli, &asked), @r#"
     --- stderr, code 4
-    planner asks: sqlite or postgres?
-      - sqlite
-      - postgres
+    planner asks, and has stopped; nothing runs until somebody answers
+    sqlite or postgres?
+      1. sqlite
+      2. postgres
+
+      both work
     q_[ID]
-    hint: `agora show d_[ID]` shows it again, `agora cancel d_[ID]` gives it up; this agora cannot take answers yet
+    hint: `agora answer q_[ID] VALUE` answers it, and the work goes on where it stopped
     "#);
     insta::assert_snapshot!(cli.steady(&cli.run(&["show", "db"]).success()), @r#"
     dispatch:    d_[ID]
@@ -307,7 +343,7 @@ fn a_question_pauses_and_every_command_shows_it() {
     --- stderr, code 2
     error: the thread `t_[ID]` cannot be continued now
       because a question of the thread is open; it goes on by an answer
-    hint: `agora show t_[ID]` shows the question, `agora cancel t_[ID]` gives it up; this agora cannot take answers yet
+    hint: `agora answer t_[ID] VALUE` answers it, `agora cancel t_[ID]` gives it up
     "#);
     let refused = cli.run(&["continue", "@", "--json"]);
     assert_eq!(

@@ -122,7 +122,9 @@ fn codex_logs_in_into_a_home_of_agoras_and_many_dispatches_renew_it_once() {
     server.let_tokens_live(10 * 86_400);
     let config = home(&cli).join(".config/agora");
     fs::create_dir_all(&config).unwrap();
-    fs::write(config.join("agora.toml"), "[target.local]\nmax_concurrent = 4\n").unwrap();
+    // What stands for codex here is a script, and the wall shows what a path names or links to, not what a script calls.
+    let grant = format!("grant = [\"{}:ro\"]\n", codex.parent().unwrap().display());
+    fs::write(config.join("agora.toml"), format!("[target.local]\nmax_concurrent = 4\n{grant}")).unwrap();
     let endpoint = format!("OPENAI_BASE_URL={}/v1", model.url());
     cli.run(&["env", "register", "--name", "default", "--value", &endpoint]).success();
     cli.write("tasks.jsonl", "{\"task\": \"say hello\"}\n".repeat(4));

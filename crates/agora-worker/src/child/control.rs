@@ -1,11 +1,12 @@
 //! What the worker and a guard say to each other.
 //!
-//! The task is on the guard's command line. All else is frames of five bytes: a tag, and a number in the machine's
-//! own byte order, since both ends are one executable.
+//! On the guard's command line is only which descriptor they speak through: everybody inside can read that line. The task comes first
+//! through it; all else is frames of five bytes: a tag, and a number in the machine's own byte order, since both ends are one
+//! executable.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
-use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
@@ -13,11 +14,12 @@ use rustix::io::Errno;
 use super::spec::{How, SoftSignal};
 use crate::sandbox::wall::{Part, Plan, Refused};
 
+/// A task's arguments are one program's, and the kernel takes a few mebibytes of those.
+const TASK_BYTES: usize = 64 << 20;
+
 /// What a guard is started for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Task {
-    /// The descriptor that the guard inherits.
-    pub(super) control: RawFd,
     /// The groups to put the program into.
     pub(super) groups: Vec<PathBuf>,
     /// To be watched when there are no groups, or they cannot be entered.
@@ -31,9 +33,37 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// Returns the command line that [`Task::parse`] reads.
-    pub(super) fn to_arguments(&self) -> io::Result<Vec<OsString>> {
-        let mut line: Vec<OsString> = vec!["--control".into(), self.control.to_string().into()];
+    /// Writes it: how many bytes it has, then words with a zero byte after each.
+    pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for word in self.to_words()? {
+            if word.as_bytes().contains(&0) {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+            bytes.extend_from_slice(word.as_bytes());
+            bytes.push(0);
+        }
+        to.write_all(&(bytes.len() as u64).to_ne_bytes())?;
+        to.write_all(&bytes)
+    }
+
+    /// Reads what [`Task::write`] wrote; `None` when it is something else.
+    pub(super) fn read(from: &mut impl Read) -> io::Result<Option<Self>> {
+        let mut len = [0; 8];
+        from.read_exact(&mut len)?;
+        let Some(len) = usize::try_from(u64::from_ne_bytes(len)).ok().filter(|len| *len <= TASK_BYTES) else {
+            return Ok(None);
+        };
+        let mut bytes = vec![0; len];
+        from.read_exact(&mut bytes)?;
+        let Some(words) = bytes.strip_suffix(&[0]) else { return Ok(None) };
+        let words = words.split(|byte| *byte == 0).map(|word| OsStr::from_bytes(word).to_owned());
+        Ok(Self::parse(words))
+    }
+
+    /// Returns the words that [`Task::parse`] reads.
+    fn to_words(&self) -> io::Result<Vec<OsString>> {
+        let mut line: Vec<OsString> = Vec::new();
         let mut add = |name: &str, value: OsString| line.extend([name.into(), value]);
         self.groups.iter().for_each(|group| add("--group", group.into()));
         self.memory.iter().for_each(|bytes| add("--memory", bytes.to_string().into()));
@@ -48,15 +78,14 @@ impl Task {
         Ok(line)
     }
 
-    /// Reads the command line of a guard; `None` when it is not one that [`Task::to_arguments`] makes.
-    pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Option<Self> {
+    /// Takes words apart; `None` when they are not what [`Task::to_words`] makes.
+    fn parse(line: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let mut line = line.into_iter();
-        let (mut control, mut directory) = (None, None);
+        let mut directory = None;
         let (mut groups, mut memory, mut processes, mut wall) = (Vec::new(), None, None, None);
         let program = loop {
             let (name, value) = (line.next()?, line.next()?);
             match name.to_str()? {
-                "--control" => control = Some(number(&value)?),
                 "--group" => groups.push(value.into()),
                 "--memory" => memory = Some(number(&value)?),
                 "--processes" => processes = Some(number(&value)?),
@@ -67,8 +96,7 @@ impl Task {
             }
         };
         let arguments = line.collect();
-        let (control, directory) = (control?, directory?);
-        Some(Self { control, groups, memory, processes, wall, directory, program, arguments })
+        Some(Self { groups, memory, processes, wall, directory: directory?, program, arguments })
     }
 }
 
@@ -265,7 +293,6 @@ mod tests {
             words in prop::collection::vec("[-/a-z \n]{0,8}", 2..6),
         ) {
             let task = Task {
-                control: 3,
                 groups: groups.into_iter().map(PathBuf::from).collect(),
                 memory,
                 processes,
@@ -274,7 +301,9 @@ mod tests {
                 program: words[1].clone().into(),
                 arguments: words[2..].iter().map(OsString::from).collect(),
             };
-            prop_assert_eq!(Task::parse(task.to_arguments().unwrap()), Some(task));
+            let mut line = Vec::new();
+            task.write(&mut line).unwrap();
+            prop_assert_eq!(Task::read(&mut line.as_slice()).unwrap(), Some(task));
         }
     }
 
@@ -287,11 +316,19 @@ mod tests {
     }
 
     #[test]
-    fn half_a_command_line_is_refused() {
-        for line in
-            [&["--control", "3"][..], &["--control", "x", "--", "true"], &["--", "true"], &["--what", "1"]]
-        {
-            assert_eq!(Task::parse(line.iter().map(OsString::from)), None, "{line:?}");
+    fn what_is_no_task_is_refused() {
+        for words in [
+            &["--directory", "/"][..],
+            &["--memory", "x", "--", "true"],
+            &["--", "true"],
+            &["--what", "1"],
+            &[],
+        ] {
+            assert_eq!(Task::parse(words.iter().map(OsString::from)), None, "{words:?}");
         }
+        let mut endless: Vec<u8> = u64::MAX.to_ne_bytes().to_vec();
+        assert_eq!(Task::read(&mut endless.as_slice()).unwrap(), None);
+        endless.truncate(4);
+        assert!(Task::read(&mut endless.as_slice()).is_err());
     }
 }

@@ -36,9 +36,10 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Runs as a guard: the whole life of `agora-worker guard` and of `agora worker guard`, whose further arguments these are.
 pub fn guard(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let Some(task) = Task::parse(arguments) else { return ExitCode::from(USAGE) };
-    let Ok(control) = adopt(task.control) else { return ExitCode::from(USAGE) };
+    let number = arguments.into_iter().next().and_then(|number| number.to_str()?.parse().ok());
+    let Some(Ok(control)) = number.map(adopt) else { return ExitCode::from(USAGE) };
     let mut control = UnixStream::from(control);
+    let Ok(Some(task)) = Task::read(&mut control) else { return ExitCode::from(USAGE) };
     let group = Group { dirs: task.groups.clone() };
     // The bell after the launch: what is launched may be a first process, with a bell of its own.
     let launched = prepare().and_then(|()| launch(&task, &group));

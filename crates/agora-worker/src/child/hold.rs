@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use super::control::{Frame, Order, Report, Swept};
+use super::control::{Frame, Order, Report, Swept, Task};
 use super::deadline::Deadline;
 use super::disk::Room;
 use super::family::{Member, sweep_orphans};
@@ -112,6 +112,11 @@ impl Hold {
     /// Returns the guard, for its streams.
     pub(super) fn guard(&mut self) -> &mut Member {
         &mut self.guard
+    }
+
+    /// Says what the guard is for.
+    pub(super) fn assign(&mut self, task: &Task) -> io::Result<()> {
+        task.write(&mut self.control)
     }
 
     /// Sends an order. When it cannot be sent the guard is gone, which is an event of its own.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -114,7 +114,6 @@ impl Keeper {
         let group = self.group(&spec.limits).unwrap_or_default();
         let task = Task {
             wall: self.wall.clone(),
-            control: theirs.as_raw_fd(),
             groups: group.dirs.clone(),
             memory: spec.limits.memory_bytes,
             processes: spec.limits.processes,
@@ -122,7 +121,9 @@ impl Keeper {
             program: spec.program.clone().into(),
             arguments: spec.arguments.clone(),
         };
-        let mut hold = Hold::start(&mut self.command(spec, &task)?, ours, theirs, group)?;
+        let number = theirs.as_raw_fd();
+        let mut hold = Hold::start(&mut self.command(spec, number), ours, theirs, group)?;
+        hold.assign(&task)?;
         if let Some(dir) = &self.disk {
             hold.keep_room_on(dir);
         }
@@ -130,18 +131,18 @@ impl Keeper {
     }
 
     #[expect(clippy::disallowed_methods, reason = "this module is the one place that starts a process")]
-    fn command(&self, spec: &Spec, task: &Task) -> io::Result<Command> {
+    fn command(&self, spec: &Spec, control: RawFd) -> Command {
         let mut command = Command::new(&self.guard.program);
         command
             .args(&self.guard.arguments)
-            .args(task.to_arguments()?)
+            .arg(control.to_string())
             .env_clear()
             .envs(spec.environment.iter().map(|(name, value)| (name, value)))
             // No directory: with one, a static program cannot be spawned without a copy of all its memory.
             .stdin(if spec.stdin == Input::Closed { Stdio::null() } else { Stdio::piped() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        Ok(command)
+        command
     }
 
     /// A group costs some milliseconds, so there is one only for a limit.
