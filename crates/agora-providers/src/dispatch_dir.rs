@@ -109,8 +109,8 @@ impl DispatchDir {
     }
 
     /// Returns what only the run itself needed.
-    fn passing(&self) -> [PathBuf; 6] {
-        ["work", "layers", "home", "tmp", "aids", "in/files"].map(|name| self.0.join(name))
+    fn passing(&self) -> [PathBuf; 7] {
+        ["work", "layers", "home", "tmp", "aids", "in/files", "out/layers"].map(|name| self.0.join(name))
     }
 }
 

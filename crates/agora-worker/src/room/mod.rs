@@ -39,6 +39,17 @@ use copied::Copied;
 use lay::Lower;
 use layered::Layered;
 
+/// Makes the directory for layers and frozen states.
+fn layers(place: &Place) -> io::Result<PathBuf> {
+    let dir = match fs::create_dir_all(place.layers()) {
+        // In a container, where only what was mounted can be written: the agent sees nothing of this either.
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => place.out().join(LAYERS),
+        made => return made.map(|()| place.layers()),
+    };
+    fs::create_dir_all(&dir)?;
+    Ok(dir)
+}
+
 /// Where layers and frozen states are, in a dispatch's directory. The engine makes it for a dispatch that has a ground.
 pub(crate) const LAYERS: &str = "layers";
 
@@ -84,8 +95,7 @@ impl Room {
         let Location::File(ground) = &at.ground;
         let base = at.base.as_ref().map(|Location::File(base)| base.clone());
         let lower = Lower::new(ground, base)?;
-        let (layers, work) = (place.layers(), place.work());
-        fs::create_dir_all(&layers)?;
+        let (layers, work) = (layers(place)?, place.work());
         let layered = match at.layers {
             Layers::Auto => Layered::mount(&lower, &layers, &work),
             Layers::Never => Err(io::Error::other("`store.overlay` is `never`")),

@@ -18,7 +18,7 @@ fn place(socket: &Path) -> Cli {
     cli
 }
 
-fn configure(cli: &Cli, socket: &Path, more: &str) {
+pub(super) fn configure(cli: &Cli, socket: &Path, more: &str) {
     let dir = cli.work().parent().unwrap().join("home/.config/agora");
     std::fs::create_dir_all(&dir).unwrap();
     let text = format!("[target.box]\ncompute = \"docker\"\nsocket = \"{}\"\n{more}", socket.display());

@@ -8,4 +8,5 @@ mod hostile;
 mod place;
 mod podman;
 mod proxy;
+mod repository;
 mod scenes;
