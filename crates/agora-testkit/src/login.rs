@@ -1,7 +1,7 @@
 //! A scripted login server: each refresh token works once, and whoever uses one twice loses the whole login.
 //!
 //! It speaks as much of OAuth as Codex does: a device code, the exchange of a code, and the renewal of a token. Claude Code's token
-//! endpoint cannot be turned here: for a login of its own, what is looked at is whether anybody opened the file.
+//! endpoint is not turned here: for a login of its own, what is looked at is whether anybody opened the file.
 
 use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
