@@ -84,6 +84,11 @@ pub struct Author {
 }
 
 impl Author {
+    /// Whoever has told git nothing: commits are made all the same.
+    pub fn nobody() -> Self {
+        Self { name: "agora".to_owned(), email: "agora@localhost".to_owned() }
+    }
+
     /// The name that a subagent's commits are made under.
     pub fn committer(subagent: &crate::Name) -> Self {
         Self { name: format!("agora/{subagent}"), email: "agora@localhost".to_owned() }

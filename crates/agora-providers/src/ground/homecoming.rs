@@ -232,9 +232,8 @@ impl Coming<'_> {
         let message = format!(
             "{subagent}: what was not committed\n\nThread: {thread_id}\nDispatch: {dispatch_id}\nSubagent: {subagent}\n"
         );
-        let nobody = || Author { name: "agora".to_owned(), email: "agora@localhost".to_owned() };
-        let (author, committer) =
-            (self.ground.author.clone().unwrap_or_else(nobody), Author::committer(subagent));
+        let author = self.ground.author.clone().unwrap_or_else(Author::nobody);
+        let committer = Author::committer(subagent);
         // By the time of the worker's end, so that whoever does it again makes the same commit.
         let date = format!("@{} +0000", self.report.ended_at.as_millis() / 1000);
         let call = self.own.git.call(self.own.dir, "commit-tree").input(message);

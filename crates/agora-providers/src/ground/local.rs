@@ -148,12 +148,9 @@ impl Grounds for LocalGrounds {
     fn locate(&self, ground: &Ground, job: &Job) -> Result<WorkspaceAt, Unavailable> {
         let dir = dir_of(self.home.root(), &job.thread_id);
         let base = ground.base.as_ref().map(|name| self.home.root().join(BASES).join(name).join("files"));
-        let people = ground.source.is_git().then(|| {
-            let nobody = || Author { name: "agora".to_owned(), email: "agora@localhost".to_owned() };
-            People {
-                author: ground.author.clone().unwrap_or_else(nobody),
-                committer: Author::committer(&job.resolved.subagent.name),
-            }
+        let people = ground.source.is_git().then(|| People {
+            author: ground.author.clone().unwrap_or_else(Author::nobody),
+            committer: Author::committer(&job.resolved.subagent.name),
         });
         Ok(WorkspaceAt {
             base: base.as_deref().map(Self::location).transpose()?,

@@ -204,9 +204,8 @@ impl Repository<'_> {
             value: value.to_owned(),
         };
         made.extend(ours.map(|(section, key, value)| setting(section, key, value)));
-        if let Some(author) = self.author {
-            made.extend([setting("user", "name", &author.name), setting("user", "email", &author.email)]);
-        }
+        let author = self.author.cloned().unwrap_or_else(Author::nobody);
+        made.extend([setting("user", "name", &author.name), setting("user", "email", &author.email)]);
         made
     }
 }

@@ -10,7 +10,9 @@ use super::place::{DOCKER, PODMAN, socket};
 
 fn git(cli: &Cli, arguments: &[&str]) -> String {
     let mut command: Command = agora_testkit::cli::command("git");
-    command.args(arguments).current_dir(cli.work()).env_clear().env("PATH", "/usr/bin:/bin");
+    // Whoever has told git nothing about themselves can dispatch all the same.
+    let me = ["-c", "user.name=Ann", "-c", "user.email=ann@example.org"];
+    command.args(me).args(arguments).current_dir(cli.work()).env_clear().env("PATH", "/usr/bin:/bin");
     agora_testkit::cli::run(&mut command).success()
 }
 
@@ -22,9 +24,6 @@ fn the_work_on_a_repository_comes_home(socket: &Path) {
     configure(&cli, socket, "");
     cli.run(&["image", "build", "--with", "tools,git", "--target", "box"]).success();
     git(&cli, &["init", "-q", "-b", "main"]);
-    for (key, value) in [("user.name", "Ann"), ("user.email", "ann@example.org")] {
-        git(&cli, &["config", key, value]);
-    }
     cli.write("README", "first\n");
     cli.write("src/tool.sh", "#!/bin/sh\n");
     git(&cli, &["add", "."]);
