@@ -119,7 +119,7 @@ impl Cli {
     /// Replaces what differs from run to run, so that a test can compare the rest to the letter.
     pub fn steady(&self, text: &str) -> String {
         let root = self.root.path().to_str().unwrap();
-        let text = text.replace(root, "[ROOT]");
+        let text = text.replace(&format!("{root}/home"), "[HOME]").replace(root, "[ROOT]");
         let walls = ["namespaces", "landlock"].map(|level| format!("isolation: {level}"));
         let text = walls.iter().fold(text, |text, wall| text.replace(wall, "isolation: [WALL]"));
         steady_words(&text)

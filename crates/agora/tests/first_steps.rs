@@ -140,7 +140,7 @@ fn in_a_home_with_spaces_in_its_name() {
         run(command)
     };
     let ran = at_home(&mut cli.command(&["init", "--yes"]));
-    assert_eq!(cli.steady(&ran.stdout), "[ROOT]/home of Ann 'n Bob/.local/share/agora\n", "{}", ran.stderr);
+    assert_eq!(cli.steady(&ran.stdout), "[HOME] of Ann 'n Bob/.local/share/agora\n", "{}", ran.stderr);
     assert!(home.join(".config/agora/agora.toml").is_file());
     let ran = at_home(&mut cli.command(&["run", "fix the flaky test"]));
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Mended.\n"), "{}", ran.stderr);
@@ -204,7 +204,7 @@ fn setting_up_says_what_it_would_do_does_it_and_is_done() {
     credential  - codex: none found, and none needed until codex is installed
     would store ANTHROPIC_API_KEY of this environment for claude: `agora auth claude`
     would register 1 agent and 0 skills of [ROOT]/work/.claude: `agora sync`
-    would write [ROOT]/home/.config/agora/agora.toml with every setting in comments: `agora init --yes`
+    would write [HOME]/.config/agora/agora.toml with every setting in comments: `agora init --yes`
     agora keeps everything here:
     hint: `agora run 'what is this project, and how is it tested?'`
     hint: `agora doctor` shows what this machine can do
@@ -217,7 +217,7 @@ fn setting_up_says_what_it_would_do_does_it_and_is_done() {
     taking `ANTHROPIC_API_KEY` of this environment
     stored: claude logs in with its api-key
     registered 1 agent and 0 skills of [ROOT]/work/.claude
-    wrote [ROOT]/home/.config/agora/agora.toml
+    wrote [HOME]/.config/agora/agora.toml
     agora keeps everything here already:
     hint: `agora run 'what is this project, and how is it tested?'`
     hint: `agora doctor` shows what this machine can do
