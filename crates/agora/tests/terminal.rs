@@ -66,22 +66,16 @@ const ASKER: &str = r#"case $(ls answers 2>/dev/null | wc -l) in
 *) grep -o '"answer": "[^"]*"' .agora/resume.json;;
 esac"#;
 
+fn asker() -> Cli {
+    let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
+    let register = ["subagent", "register", "--name", "asker", "--runtime", "command", "--"];
+    cli.run(&[&register[..], &["/bin/sh", "-c", ASKER]].concat()).success();
+    cli
+}
+
 #[test]
 fn a_question_is_asked_and_answered_right_there_any_number_of_times() {
-    let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
-    cli.run(&[
-        "subagent",
-        "register",
-        "--name",
-        "asker",
-        "--runtime",
-        "command",
-        "--",
-        "/bin/sh",
-        "-c",
-        ASKER,
-    ])
-    .success();
+    let cli = asker();
     let mut terminal = Terminal::start(cli.command(&["dispatch", "run", "--subagent", "asker"]), 60);
     let seen = terminal.read_until("esc leaves it open");
     assert!(seen.contains("nothing runs until somebody answers"), "{seen}");
@@ -105,20 +99,7 @@ fn a_question_is_asked_and_answered_right_there_any_number_of_times() {
 
 #[test]
 fn whoever_leaves_a_question_finds_it_open() {
-    let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
-    cli.run(&[
-        "subagent",
-        "register",
-        "--name",
-        "asker",
-        "--runtime",
-        "command",
-        "--",
-        "/bin/sh",
-        "-c",
-        ASKER,
-    ])
-    .success();
+    let cli = asker();
     for (keys, expected) in [("\x1b", 4), ("\x03", 130)] {
         let mut terminal = Terminal::start(cli.command(&["dispatch", "run", "--subagent", "asker"]), 80);
         terminal.read_until("esc leaves it open");
