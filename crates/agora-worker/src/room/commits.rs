@@ -1,14 +1,15 @@
 //! The agent's own commits: the objects that its repository has and nobody else, and where its HEAD ended.
 //!
-//! All of it is the agent's: read without following a link, with caps, and looked through for secrets. Objects in packs are not
-//! looked through, so that their commits are not kept: `git commit` makes none, and the repository packs nothing by itself.
+//! All of it is the agent's: read without following a link, with caps, and looked through for secrets.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
 
+use super::packed::{self, Names, Unread};
 use crate::redact::Redactor;
 
 /// Objects of one agent: some thousand commits.
@@ -19,12 +20,12 @@ const READ_BYTES: u64 = 1 << 30;
 /// An object's content: what is larger is no work of an agent's.
 const OBJECT_BYTES: usize = 64 << 20;
 const LINE_BYTES: u64 = 4096;
+/// How hard to deflate what was packed: git packs it again.
+const QUICKLY: u8 = 1;
 
 /// Why commits are not kept.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unkept {
-    #[error("they are packed")]
-    Packed,
     #[error("there are too many, or too large ones")]
     TooLarge,
     #[error("one of them holds a secret")]
@@ -47,7 +48,7 @@ pub(crate) fn head(work: &Path) -> Result<Option<String>, Unkept> {
     }
     let mut name = "HEAD".to_owned();
     for _ in 0..5 {
-        let Some(text) = text(work, &name)? else { return packed(work, &name).map(Some) };
+        let Some(text) = text(work, &name)? else { return packed_ref(work, &name).map(Some) };
         match text.strip_prefix("ref:") {
             Some(next) => name = next.trim().to_owned(),
             None => return if is_id(&text) { Ok(Some(text)) } else { Err(Unkept::Head) },
@@ -69,7 +70,7 @@ fn text(work: &Path, name: &str) -> Result<Option<String>, Unkept> {
     }
 }
 
-fn packed(work: &Path, name: &str) -> Result<String, Unkept> {
+fn packed_ref(work: &Path, name: &str) -> Result<String, Unkept> {
     let refs = read(work, ".git/packed-refs", 64 << 20).map_err(|_| Unkept::Head)?;
     let refs = String::from_utf8_lossy(&refs);
     let found = refs.lines().find_map(|line| line.strip_suffix(name)?.strip_suffix(' '));
@@ -85,12 +86,20 @@ fn is_id(text: &str) -> bool {
 }
 
 /// Writes every object that only this repository has: a name with its length, and the bytes with theirs.
-pub(crate) fn pack(work: &Path, redactor: &Redactor, out: &mut dyn Write) -> Result<(), Unkept> {
+pub(crate) fn pack(work: &Path, redactor: &Redactor, head: &str, out: &mut dyn Write) -> Result<(), Unkept> {
     let objects = work.join(".git/objects");
-    if names(&objects.join("pack"))?.iter().any(|name| name.ends_with(".pack")) {
-        return Err(Unkept::Packed);
+    let mut kept = Kept { redactor, out, count: 0, bytes: 0, inflated: 0 };
+    for name in names(&objects.join("pack"))?.into_iter().filter(|name| name.ends_with(".pack")) {
+        let pack = read(work, &format!(".git/objects/pack/{name}"), BYTES)?;
+        let objects = packed::objects(&pack, Names::of(head)).map_err(|unread| match unread {
+            Unread::Malformed => Unkept::Malformed,
+            Unread::TooLarge => Unkept::TooLarge,
+        })?;
+        for object in objects {
+            let alone = compress_to_vec_zlib(&object.whole, QUICKLY);
+            kept.take(&object.id, &alone, &object.whole)?;
+        }
     }
-    let (mut count, mut bytes, mut inflated) = (0, 0_u64, 0_u64);
     for dir in names(&objects)?.into_iter().filter(|name| is_hex(name) && name.len() == 2) {
         for rest in names(&objects.join(&dir))?.into_iter().filter(|name| is_hex(name)) {
             let id = format!("{dir}{rest}");
@@ -98,24 +107,41 @@ pub(crate) fn pack(work: &Path, redactor: &Redactor, out: &mut dyn Write) -> Res
                 continue;
             }
             let object = read(work, &format!(".git/objects/{dir}/{rest}"), BYTES)?;
-            count += 1;
-            bytes += object.len() as u64;
             let content =
                 decompress_to_vec_zlib_with_limit(&object, OBJECT_BYTES).map_err(|_| Unkept::Malformed)?;
-            inflated += content.len() as u64;
-            if count > OBJECTS || bytes > BYTES || inflated > READ_BYTES {
-                return Err(Unkept::TooLarge);
-            }
-            if redactor.holds(&content) {
-                return Err(Unkept::Secret);
-            }
-            out.write_all(&[u8::try_from(id.len()).unwrap_or(0)])?;
-            out.write_all(id.as_bytes())?;
-            out.write_all(&(object.len() as u64).to_le_bytes())?;
-            out.write_all(&object)?;
+            kept.take(&id, &object, &content)?;
         }
     }
     Ok(())
+}
+
+/// What is kept so far, and where it goes.
+struct Kept<'a> {
+    redactor: &'a Redactor,
+    out: &'a mut dyn Write,
+    count: usize,
+    bytes: u64,
+    inflated: u64,
+}
+
+impl Kept<'_> {
+    /// Takes an object, as git would store it alone, and what that holds.
+    fn take(&mut self, id: &str, object: &[u8], content: &[u8]) -> Result<(), Unkept> {
+        self.count += 1;
+        self.bytes += object.len() as u64;
+        self.inflated += content.len() as u64;
+        if self.count > OBJECTS || self.bytes > BYTES || self.inflated > READ_BYTES {
+            return Err(Unkept::TooLarge);
+        }
+        if self.redactor.holds(content) {
+            return Err(Unkept::Secret);
+        }
+        self.out.write_all(&[u8::try_from(id.len()).unwrap_or(0)])?;
+        self.out.write_all(id.as_bytes())?;
+        self.out.write_all(&(object.len() as u64).to_le_bytes())?;
+        self.out.write_all(object)?;
+        Ok(())
+    }
 }
 
 fn is_hex(name: &str) -> bool {

@@ -18,6 +18,7 @@ mod enter;
 mod exclude;
 mod lay;
 mod layered;
+mod packed;
 
 use std::fs;
 use std::io;

@@ -113,7 +113,7 @@ fn commits(invoked: &Invoked, desk: &mut Desk) {
         // Written through: what is wrong with them is told apart from what is wrong with the disk.
         let mut wrong = None;
         let written = write(desk, COMMITS, |file| {
-            commits::pack(&work, &desk.redactor, file).map_err(|error| {
+            commits::pack(&work, &desk.redactor, &head, file).map_err(|error| {
                 wrong = Some(error);
                 io::ErrorKind::Other.into()
             })

@@ -33,6 +33,18 @@ fn commits_are_kept_and_the_rest_is_one_more() {
 }
 
 #[test]
+fn commits_that_the_agent_packed_are_kept_and_looked_through() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    let pack = "git gc -q; ls .git/objects/pack/*.pack > /dev/null";
+    let script =
+        format!("echo 1 > one; git add one; git commit -qm one; echo 2 >> one; git commit -qam two; {pack}");
+    let result = user.dispatch(&dir, &script);
+    assert_eq!(user.git(&dir, &["log", "--format=%s", &format!("main..{}", git_ref(&result))]), "two\none\n");
+    assert_eq!(user.git(&dir, &["show", &format!("{}:one", git_ref(&result))]), "1\n2\n");
+}
+
+#[test]
 fn commits_that_hold_a_secret_are_not_kept() {
     let user = User::new(Mode::Layers);
     let dir = user.repository("main");
