@@ -20,6 +20,8 @@
 //!  surroundings what a user's home, `agora.toml` and variables say   auth     logins that are stored for every dispatch
 //!  trust        which project's `agora.toml` may say what only a user's may
 //!  dispatching  what is asked of [`Agora`] about dispatches          handle   a thread in the caller's hands
+//!  inbox        questions that are open ─▶ an answer, signed, which is the next dispatch; `drive` through any number of pauses
+//!  apply        the work of a thread ─▶ the user's tree, a branch or a commit
 //!  dispatch     a request ─▶ a job: names become hashes, once, and   settings, world   all that it works with
 //!               one login is chosen (login)
 //!
