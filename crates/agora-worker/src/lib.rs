@@ -8,13 +8,14 @@
 //!  needs_input/   how an agent asks, and how what it wrote is read
 //!  child/         the one way to start another program
 //!  room           the workspace as layers over what it was made from
-//!  overlay  patch  snapshot  seal  outputs      what goes into a workspace, and what comes out
+//!  overlay  patch  snapshot  seal  outputs      what goes into a workspace, and what comes out (archive: files as a stream)
 //!  redact  teller  outcome  progress  fault     what is said, and what is not
 //!  sandbox        what this machine can put between an agent and everything else
 //! ```
 
 #[cfg(target_os = "linux")]
 mod adapter;
+mod archive;
 #[cfg(target_os = "linux")]
 mod budget;
 #[cfg(target_os = "linux")]

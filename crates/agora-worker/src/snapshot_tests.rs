@@ -1,4 +1,10 @@
+use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::PathBuf;
+
+use tar::{Builder, EntryType, Header};
 
 use super::*;
 

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::ioctl_ficlone;
 
-use super::give_away;
-use super::lay::{Lower, Paths, remove};
+use super::lay::{Lower, Paths};
+use crate::archive::{give_away, remove};
 
 #[derive(Debug)]
 pub(super) struct Copied {

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
+use crate::archive::give_away;
+
 /// Adds paths to the exclusions of the made repository, if the workspace is one. What is tracked stays so.
 pub(crate) fn exclude<'a>(work: &Path, paths: impl Iterator<Item = &'a str>) -> io::Result<()> {
     let info = work.join(".git/info");
@@ -23,5 +25,5 @@ pub(crate) fn exclude<'a>(work: &Path, paths: impl Iterator<Item = &'a str>) -> 
         text.push('\n');
     }
     file.write_all(text.as_bytes())?;
-    super::give_away(&info.join("exclude"))
+    give_away(&info.join("exclude"))
 }

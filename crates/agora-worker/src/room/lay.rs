@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::archive::remove;
+
 /// What a workspace stands on. Only read.
 #[derive(Debug)]
 pub(super) struct Lower {
@@ -70,20 +72,5 @@ impl Paths {
             }
             listed => listed,
         }
-    }
-}
-
-/// Removes whatever has a name. Nothing need have it.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
-    let done = match fs::symlink_metadata(path) {
-        Ok(data) if data.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
-        Err(error) => Err(error),
-    };
-    match done {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            Ok(())
-        }
-        done => done,
     }
 }

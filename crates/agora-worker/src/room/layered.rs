@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use super::give_away;
 use super::lay::{Lower, Paths};
+use crate::archive::{give_away, remove};
 
 /// How overlayfs marks a directory that hides what is below it: as root, and as anybody else.
 const OPAQUE: [&str; 2] = ["trusted.overlay.opaque", "user.overlay.opaque"];
@@ -55,7 +55,7 @@ impl Layered {
         self.upper.clear();
         self.add_layer()?;
         for path in &self.gone {
-            super::lay::remove(&self.work.join(path))?;
+            remove(&self.work.join(path))?;
         }
         Ok(())
     }

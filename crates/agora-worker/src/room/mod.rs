@@ -22,11 +22,8 @@ mod packed;
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::path::PathBuf;
 
-use agora_core::ground::has_agent;
-use agora_core::wall::AGENT_ID;
 use agora_core::wire::manifest::{Layers, Location, WorkspaceAt};
 use agora_core::wire::report::WorkspaceReport;
 
@@ -151,18 +148,6 @@ impl Room {
         };
         Ok(Changed { whole: paths.whole, among: Among::new(paths.found) })
     }
-}
-
-/// Gives a file to whoever runs behind the wall, when this worker is root and there is such a user.
-fn give_away(path: &Path) -> io::Result<()> {
-    static KNOWN: LazyLock<bool> = LazyLock::new(|| {
-        let known = || fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| has_agent(&map));
-        rustix::process::geteuid().is_root() && known()
-    });
-    if *KNOWN {
-        std::os::unix::fs::lchown(path, Some(AGENT_ID), Some(AGENT_ID))?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

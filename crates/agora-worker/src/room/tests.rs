@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 
 use super::*;
 use crate::snapshot::{Cap, SnapshotError, WORKSPACE};
