@@ -36,6 +36,7 @@ pub mod shelf;
 pub mod trust;
 
 mod blocking;
+mod unlocked;
 
 pub use alarm::SystemAlarm;
 pub use clock::SystemClock;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 
 use crate::dispatch_dir::DispatchDir;
+use crate::unlocked::uninterrupted;
 
 /// The right to start the worker of a dispatch, which one process at a time has.
 ///
@@ -34,15 +35,5 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         let _ = self.0.unlock();
-    }
-}
-
-/// Does again what a signal interrupted.
-pub(crate) fn uninterrupted(work: impl Fn() -> io::Result<()>) -> io::Result<()> {
-    loop {
-        match work() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            done => return done,
-        }
     }
 }

@@ -3,64 +3,32 @@
 //! The file goes when the lease is given back, so that ended threads leave none. It is unlinked while it is locked; whoever
 //! got the lock of a file that has no name any more has got nothing, and tries again.
 
-use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 
 use agora_core::ThreadId;
 use agora_core::provider::Unavailable;
 use agora_core::provider::lease::{Lease, Leases};
 use async_trait::async_trait;
-use tokio::sync::watch;
 
 use crate::blocking::blocking;
 use crate::home::{Home, list_dir};
+use crate::unlocked::Unlocked;
 
 const LEASES: &str = "leases";
-/// Enough for a thread that waits for one system call.
-const STACK: usize = 128 * 1024;
 
 /// Hands out leases by locking files under `$AGORA_HOME`.
 #[derive(Clone, Debug)]
 pub struct LocalLeases {
     home: Home,
-    /// Those that somebody waits for: a thread for each, however many wait and however often they ask.
-    awaited: Arc<Mutex<HashMap<ThreadId, watch::Receiver<bool>>>>,
+    awaited: Unlocked<ThreadId>,
 }
 
 impl LocalLeases {
     pub fn new(home: Home) -> Self {
-        Self { home, awaited: Arc::default() }
-    }
-
-    /// Returns when whoever has the lease now does not have it any more.
-    async fn freed(&self, thread: &ThreadId, path: &Path) -> io::Result<()> {
-        let mut freed = self.await_it(thread, path)?;
-        // A thread that died without a word has told nobody anything.
-        freed.wait_for(|freed| *freed).await.map(drop).map_err(io::Error::other)
-    }
-
-    fn await_it(&self, thread: &ThreadId, path: &Path) -> io::Result<watch::Receiver<bool>> {
-        let mut awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(freed) = awaited.get(thread) {
-            return Ok(freed.clone());
-        }
-        let (sender, freed) = watch::channel(false);
-        let (all, named, path) = (Arc::clone(&self.awaited), thread.clone(), path.to_owned());
-        let waiting = move || {
-            let waited = wait(&path);
-            all.lock().unwrap_or_else(PoisonError::into_inner).remove(&named);
-            if waited.is_ok() {
-                let _ = sender.send(true);
-            }
-        };
-        thread::Builder::new().name("lease".into()).stack_size(STACK).spawn(waiting)?;
-        awaited.insert(thread.clone(), freed.clone());
-        Ok(freed)
+        Self { home, awaited: Unlocked::default() }
     }
 
     /// Names a thread's file, in a directory that exists.
@@ -88,7 +56,7 @@ impl Leases for LocalLeases {
                 return Ok(lease);
             }
             let path = self.file(thread)?;
-            let freed = self.freed(thread, &path).await;
+            let freed = self.awaited.wait(thread, || open_held(&path)).await;
             freed.map_err(|error| self.home.unavailable("lock", &path, error))?;
         }
     }
@@ -133,20 +101,12 @@ fn try_take(path: &Path) -> io::Result<Option<LocalLease>> {
     }
 }
 
-/// Returns when whoever has it now does not have it any more. It makes no file: the process may end while this waits for nobody,
-/// and would leave it.
-fn wait(path: &Path) -> io::Result<()> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    loop {
-        match file.lock_shared() {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+/// Opens a lease that somebody has. It makes no file: the process may end while it waits for nobody, and would leave it.
+fn open_held(path: &Path) -> io::Result<Option<File>> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -4,23 +4,17 @@
 //! its guards share, so that the kernel gives it back when the last of them is gone, however they end. Whoever takes it
 //! for writing starts a worker; whoever wants to know takes it for reading, and lets go at once.
 
-use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 
 use agora_core::DispatchId;
 use rustix::fs::OFlags;
-use tokio::sync::watch;
 
-use crate::compute::turn::{Turn, uninterrupted};
+use crate::compute::turn::Turn;
 use crate::dispatch_dir::DispatchDir;
 use crate::shelf::untrusted::{self, Found};
-
-/// Enough for a thread that waits for one system call.
-const STACK: usize = 128 * 1024;
+use crate::unlocked::{Unlocked, uninterrupted};
 
 /// A life that nobody has, taken.
 #[derive(Debug)]
@@ -76,36 +70,13 @@ pub(super) fn is_held(dir: &DispatchDir) -> io::Result<bool> {
     }
 }
 
-/// Those who wait for lives to end: a thread for each dispatch, however many wait and however often they ask.
+/// Those who wait for lives to end.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Watchers(Arc<Mutex<HashMap<DispatchId, watch::Receiver<bool>>>>);
+pub(super) struct Watchers(Unlocked<DispatchId>);
 
 impl Watchers {
     /// Returns when nobody has the life any more.
     pub(super) async fn wait(&self, dispatch: &DispatchId, dir: &DispatchDir) -> io::Result<()> {
-        let Some(mut ended) = self.watch(dispatch, dir)? else { return Ok(()) };
-        // A thread that died without a word has told nobody anything.
-        ended.wait_for(|ended| *ended).await.map(drop).map_err(io::Error::other)
-    }
-
-    fn watch(&self, dispatch: &DispatchId, dir: &DispatchDir) -> io::Result<Option<watch::Receiver<bool>>> {
-        let mut watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ended) = watched.get(dispatch) {
-            return Ok(Some(ended.clone()));
-        }
-        let Some(file) = open(dir)? else { return Ok(None) };
-        let (sender, ended) = watch::channel(false);
-        let (watchers, named) = (Arc::clone(&self.0), dispatch.clone());
-        let watch = move || {
-            let waited = uninterrupted(|| file.lock_shared());
-            let _ = file.unlock();
-            watchers.lock().unwrap_or_else(PoisonError::into_inner).remove(&named);
-            if waited.is_ok() {
-                let _ = sender.send(true);
-            }
-        };
-        thread::Builder::new().name("worker-life".into()).stack_size(STACK).spawn(watch)?;
-        watched.insert(dispatch.clone(), ended.clone());
-        Ok(Some(ended))
+        self.0.wait(dispatch, || open(dir)).await
     }
 }
