@@ -99,12 +99,21 @@ const HOST: &str = "
     echo tried";
 
 /// Neither the daemon, nor sockets of the machine, nor processes of another container are there.
+async fn shows_nothing_of_the_machine(variable: &str) {
+    let Some(other) = Place::new(variable).await else { return };
+    let _dispatch = other.begun("exec sleep 1000").await;
+    is_refused(variable, HOST).await;
+    other.compute.stop(&id(), Duration::from_secs(60)).await.unwrap();
+}
+
 #[tokio::test]
 async fn docker_shows_nothing_of_the_machine() {
-    let Some(other) = Place::new(DOCKER).await else { return };
-    let _dispatch = other.begun("exec sleep 1000").await;
-    is_refused(DOCKER, HOST).await;
-    other.compute.stop(&id(), Duration::from_secs(60)).await.unwrap();
+    shows_nothing_of_the_machine(DOCKER).await;
+}
+
+#[tokio::test]
+async fn podman_shows_nothing_of_the_machine() {
+    shows_nothing_of_the_machine(PODMAN).await;
 }
 
 const FORGES: &str = r#"
@@ -112,9 +121,8 @@ const FORGES: &str = r#"
     exit 3"#;
 
 /// What an agent prints is no event, whatever it says.
-#[tokio::test]
-async fn docker_takes_no_event_from_an_agent() {
-    let Some((place, _)) = attempt(DOCKER, FORGES).await else { return };
+async fn takes_no_event_from_an_agent(variable: &str) {
+    let Some((place, _)) = attempt(variable, FORGES).await else { return };
     assert!(place.outcome().await.contains("dispatch.failed"));
     let lines = place.shelf.lines(&id(), 0).await.unwrap();
     assert!(
@@ -123,10 +131,19 @@ async fn docker_takes_no_event_from_an_agent() {
     );
 }
 
-/// A fork bomb has no more processes than it may have, and goes with its agent.
 #[tokio::test]
-async fn docker_contains_a_fork_bomb() {
-    let Some(place) = Place::new(DOCKER).await else { return };
+async fn docker_takes_no_event_from_an_agent() {
+    takes_no_event_from_an_agent(DOCKER).await;
+}
+
+#[tokio::test]
+async fn podman_takes_no_event_from_an_agent() {
+    takes_no_event_from_an_agent(PODMAN).await;
+}
+
+/// A fork bomb has no more processes than it may have, and goes with its agent.
+async fn contains_a_fork_bomb(variable: &str) {
+    let Some(place) = Place::new(variable).await else { return };
     let bomb = "bomb() { bomb | bomb & }; bomb 2>/dev/null; sleep 1; exit 0";
     let dispatch = Dispatch::script("", bomb).with(|manifest| manifest.limits.processes = Some(64));
     let _dispatch = place.start(dispatch).await;
@@ -134,11 +151,30 @@ async fn docker_contains_a_fork_bomb() {
     assert!(place.shelf.outcome(&id()).await.unwrap().is_some(), "the worker had room to say how it went");
 }
 
-/// What an agent leaves running is gone with it, also what is nobody's child any more.
 #[tokio::test]
-async fn docker_leaves_nothing_running() {
+async fn docker_contains_a_fork_bomb() {
+    contains_a_fork_bomb(DOCKER).await;
+}
+
+#[tokio::test]
+async fn podman_contains_a_fork_bomb() {
+    contains_a_fork_bomb(PODMAN).await;
+}
+
+/// What an agent leaves running is gone with it, also what is nobody's child any more.
+async fn leaves_nothing_running(variable: &str) {
     let script = "setsid sh -c 'trap \"\" TERM HUP INT; while :; do sleep 1000; done' & echo tried";
-    let Some((place, printed)) = attempt(DOCKER, script).await else { return };
+    let Some((place, printed)) = attempt(variable, script).await else { return };
     assert!(printed.contains("tried"));
     assert!(place.outcome().await.contains("dispatch.finished"));
+}
+
+#[tokio::test]
+async fn docker_leaves_nothing_running() {
+    leaves_nothing_running(DOCKER).await;
+}
+
+#[tokio::test]
+async fn podman_leaves_nothing_running() {
+    leaves_nothing_running(PODMAN).await;
 }
