@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::plan::{Plan, Planner};
 use crate::prepare;
 use crate::secret::{Outside, SecretSource};
-use crate::settings::{Ignored, Settings};
+use crate::settings::{Ignored, Settings, TargetSettings};
 use crate::tree::{self, ReadTree};
 
 /// Everything that agora knows and can do, in one directory and one namespace.
@@ -191,9 +191,9 @@ impl Agora {
         self.secrets.names().await.map_err(Error::Secret)
     }
 
-    /// Returns the wall that agents of a target stand behind, if there is such a target.
-    pub fn wall(&self, target: &Name) -> Option<&Wish> {
-        self.settings.as_ref()?.targets.get(target).map(|target| &target.wall)
+    /// Returns how a target is set up, if there is one of that name.
+    pub fn target(&self, name: &Name) -> Option<&TargetSettings> {
+        self.settings.as_ref()?.targets.get(name)
     }
 
     /// Tells whether there is a target whose agents stand behind no wall.

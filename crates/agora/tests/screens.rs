@@ -90,6 +90,25 @@ fn explaining_shows_both_prompts() {
     "#);
 }
 
+#[test]
+fn explaining_the_wall_of_a_container_tells_what_is_in_it() {
+    let cli = cli();
+    cli.settings("[target.box]\ncompute = \"docker\"\nnetwork = \"none\"\n");
+    insta::assert_snapshot!(cli.run(&["explain", "--sandbox", "--target", "box"]).success(), @r"
+    wall:     a container of its own, without capabilities and new privileges; in it what Landlock and seccomp can
+    network:  none
+
+    writable:
+      the workspace
+      its home and `/tmp`, in memory
+
+    readable:
+      the files of the image `agora/worker`, and nothing of this machine
+    ");
+    let told = cli.run(&["explain", "--sandbox", "--target", "box", "--json"]).json();
+    assert_eq!(told, serde_json::json!({"container": {"image": "agora/worker", "network": "none"}}));
+}
+
 /// Returns the overlay that `explain` shows of a subagent with these capabilities, as text and as JSON.
 fn overlay(cli: &Cli, capabilities: &str) -> (String, String) {
     cli.write("a.yaml", format!("systemPrompt: You plan.\ncapabilities: [{capabilities}]\n"));

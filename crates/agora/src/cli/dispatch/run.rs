@@ -79,7 +79,7 @@ pub(in crate::cli) async fn warn(context: &Context, agora: &Agora, thread: &Thre
     }
     if agora.has_open_targets() {
         let target = thread.describe().await?.target;
-        if agora.wall(&target).is_some_and(|wall| wall.isolation == Isolation::None) {
+        if agora.target(&target).is_some_and(|target| target.wall.isolation == Isolation::None) {
             context.ui.warn("there is no wall: the agent may do whatever you may (`isolation = \"none\"`)");
         }
     }

@@ -3,6 +3,8 @@
 use agora_core::Name;
 use agora_core::wall::{Access, Built, Isolation, Level, Network};
 use agora_worker::sandbox::preview::{Preview, Question, preview};
+use serde::Serialize;
+use serde_json::json;
 
 use crate::cli::Context;
 use crate::failure::Failure;
@@ -10,10 +12,15 @@ use crate::failure::Failure;
 /// Tries the wall of a target, and tells what it would be.
 pub(super) fn explain(context: &Context, target: &Name) -> Result<(), Failure> {
     let agora = context.config.dispatching()?;
-    let Some(wish) = agora.wall(target).cloned() else {
+    let Some(settings) = agora.target(target) else {
         return Err(Failure::wrong("unknown-target", format!("there is no target `{target}`"))
             .hint("`agora.toml` names the targets; `local` is always there"));
     };
+    let wish = settings.wall.clone();
+    if let Some(container) = &settings.container {
+        let contained = Contained { image: &container.image, network: wish.network };
+        return context.ui.result(|| json!({"container": contained}), || contained.text());
+    }
     let around = context.config.surroundings(Vec::new());
     let isolation = wish.isolation;
     let question = Question { wish, agora_home: around.home, home: around.user_home };
@@ -28,6 +35,33 @@ pub(super) fn explain(context: &Context, target: &Name) -> Result<(), Failure> {
     }
 }
 
+/// What an agent in a container sees. The wall inside is built there: it depends on the daemon's machine, and is on each result.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Contained<'a> {
+    image: &'a str,
+    network: Network,
+}
+
+impl Contained<'_> {
+    fn text(&self) -> String {
+        let Self { image, network } = self;
+        let network = word(*network);
+        format!(
+            "wall:     a container of its own, without capabilities and new privileges; in it what Landlock and seccomp can\n\
+             network:  {network}\n\nwritable:\n  the workspace\n  its home and `/tmp`, in memory\n\n\
+             readable:\n  the files of the image `{image}`, and nothing of this machine\n"
+        )
+    }
+}
+
+fn word(network: Network) -> &'static str {
+    match network {
+        Network::Open => "open",
+        _ => "none",
+    }
+}
+
 fn text(built: &Built, asked: Isolation) -> String {
     let wall = match (built.level, asked) {
         (Level::None, _) => "none: the agent may do whatever you may".to_owned(),
@@ -39,10 +73,7 @@ fn text(built: &Built, asked: Isolation) -> String {
             format!("Landlock (ABI {}) and seccomp, without namespaces", built.landlock.unwrap_or_default())
         }
     };
-    let network = match built.network {
-        Network::Open => "open",
-        _ => "none",
-    };
+    let network = word(built.network);
     let mut lines = vec![format!("wall:     {wall}"), format!("network:  {network}")];
     lines.extend(built.because.iter().map(|because| format!("because:  {because}")));
     lines.extend(built.uid.map(|uid| format!("user:     {uid}")));

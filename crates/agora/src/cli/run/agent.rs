@@ -8,9 +8,6 @@ use agora_engine::{Agora, Dispatch, Found, LoginSource, UsedLogin};
 use crate::cli::{Context, parse};
 use crate::failure::Failure;
 
-/// The target that stands for this machine.
-const HERE: &str = "local";
-
 /// An agent that was chosen.
 pub(super) struct Agent {
     pub(super) found: Found<Subagent>,
@@ -37,7 +34,7 @@ pub(super) async fn choose(
     let found = agora.subagent(&reference).await?;
     let vendor = Vendor::ALL.into_iter().find(|vendor| vendor.name == found.name.as_str());
     match vendor {
-        Some(vendor) if found.is_built_in() => see_installed(context, dispatch, vendor)?,
+        Some(vendor) if found.is_built_in() => see_installed(context, agora, dispatch, vendor)?,
         Some(vendor) => {
             context.ui.note(format_args!(
                 "`{0}` is the subagent that you registered, not the built-in one",
@@ -52,7 +49,7 @@ pub(super) async fn choose(
 async fn first_usable(context: &Context, agora: &Agora, dispatch: &Dispatch) -> Result<BundleRef, Failure> {
     let mut installed = None;
     for vendor in Vendor::ALL {
-        if !is_installed(context, dispatch, vendor) {
+        if !is_installed(context, agora, dispatch, vendor) {
             continue;
         }
         if let Some(login) = agora.login_of(vendor, dispatch).await? {
@@ -83,13 +80,21 @@ fn told(login: UsedLogin) -> String {
     format!("the {} {place}", login.login.name)
 }
 
-fn is_installed(context: &Context, dispatch: &Dispatch, vendor: &Vendor) -> bool {
-    // What another place has, only that place knows.
-    dispatch.target_name() != HERE || context.config.has_program(vendor.name)
+fn is_installed(context: &Context, agora: &Agora, dispatch: &Dispatch, vendor: &Vendor) -> bool {
+    // What another place has, only that place knows; that there is no such target is said when it is dispatched.
+    let name = dispatch.target_name().parse().ok();
+    let elsewhere =
+        name.and_then(|name| agora.target(&name)).is_none_or(|target| target.container.is_some());
+    elsewhere || context.config.has_program(vendor.name)
 }
 
-fn see_installed(context: &Context, dispatch: &Dispatch, vendor: &Vendor) -> Result<(), Failure> {
-    if is_installed(context, dispatch, vendor) {
+fn see_installed(
+    context: &Context,
+    agora: &Agora,
+    dispatch: &Dispatch,
+    vendor: &Vendor,
+) -> Result<(), Failure> {
+    if is_installed(context, agora, dispatch, vendor) {
         return Ok(());
     }
     let package = if vendor.name == "codex" { "@openai/codex" } else { "@anthropic-ai/claude-code" };
