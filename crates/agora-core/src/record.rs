@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::answer::{Answerer, Replies};
 use crate::hash::ContentHash;
 use crate::id::QuestionId;
+use crate::stale::Difference;
 
 /// How a step of a route ended. The three stay different things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +23,8 @@ pub enum AtExpiry {
     Fail,
     /// The default that the asker named.
     UseDefault(Replies),
+    /// Not by time: what the question rested on has moved, and its route says that it fails then.
+    Stale(Vec<Difference>),
 }
 
 /// What happened to a question or a thread.
@@ -39,7 +42,15 @@ pub enum Record {
     QuestionEscalated { question_id: QuestionId, step: u32 },
     /// The one answer that counts.
     #[serde(rename = "question.answered")]
-    QuestionAnswered { question_id: QuestionId, question_hash: ContentHash, answers: Replies, by: Answerer },
+    QuestionAnswered {
+        question_id: QuestionId,
+        question_hash: ContentHash,
+        answers: Replies,
+        by: Answerer,
+        /// What the question rested on and was another by then. The answerer was shown it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        stale: Vec<Difference>,
+    },
     #[serde(rename = "question.declined")]
     QuestionDeclined { question_id: QuestionId, by: Answerer },
     #[serde(rename = "question.expired")]
@@ -48,7 +59,16 @@ pub enum Record {
     QuestionCancelled { question_id: QuestionId },
     /// An answer that did not count, and why.
     #[serde(rename = "answer.refused")]
-    AnswerRefused { question_id: QuestionId, by: Answerer, why: String },
+    AnswerRefused {
+        question_id: QuestionId,
+        by: Answerer,
+        why: String,
+        /// What was said, where it was an answer and only came too late for what it was about.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answers: Option<Replies>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        stale: Vec<Difference>,
+    },
     /// The owner goes on from a terminal state.
     #[serde(rename = "thread.continued")]
     ThreadContinued {},

@@ -11,6 +11,7 @@ use crate::id::{DispatchId, QuestionId};
 use crate::question::Question;
 use crate::reason::{Failure, FailureCode};
 use crate::record::{AtExpiry, Record};
+use crate::spent::{self, Decision};
 
 /// Where a dispatch stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -244,8 +245,16 @@ impl Thread {
                     return Err(Illegal::OtherQuestion);
                 }
                 answer::check(&asked.question, answers).map_err(|_| Illegal::UnfitAnswer)?;
+                let next = match spent::decision(&asked.question, answers) {
+                    Ok(None | Some(Decision::Raise(_))) => ThreadState::Resuming,
+                    Ok(Some(Decision::Stop)) => {
+                        let detail = "the budget was used up, and the answer was to stop there";
+                        ThreadState::Failed(Failure::new(FailureCode::Budget, detail))
+                    }
+                    Err(_) => return Err(Illegal::UnfitAnswer),
+                };
                 asked.state = QuestionState::Answered;
-                self.state = ThreadState::Resuming;
+                self.state = next;
             }
             Record::QuestionDeclined { question_id, .. } => {
                 self.open_question(question_id)?.state = QuestionState::Declined;
@@ -261,6 +270,10 @@ impl Thread {
                     }
                     AtExpiry::UseDefault(replies) if asked.defaults_are(replies) => ThreadState::Resuming,
                     AtExpiry::UseDefault(_) => return Err(Illegal::UnfitAnswer),
+                    AtExpiry::Stale(_) => {
+                        let detail = "what the question rested on has changed since it was asked";
+                        ThreadState::Failed(Failure::new(FailureCode::QuestionStale, detail))
+                    }
                 };
                 asked.state = QuestionState::Expired;
                 self.state = next;

@@ -72,7 +72,8 @@ fn opened(number: u8) -> Happening {
 
 fn answered(number: u8, hash: ContentHash, text: &str) -> Happening {
     let (question_id, answers) = (question_id(number), replies(text));
-    Record::QuestionAnswered { question_id, question_hash: hash, answers, by: ann() }.into()
+    Record::QuestionAnswered { question_id, question_hash: hash, answers, by: ann(), stale: Vec::new() }
+        .into()
 }
 
 fn declined(number: u8) -> Happening {

@@ -99,6 +99,7 @@ pub use agora_core::answer::{Answerer, Given, Reply};
 pub use agora_core::bundle::BundleKind;
 pub use agora_core::job::Attendance;
 pub use agora_core::name::{Name, Namespace};
+pub use agora_core::stale::{Despite, Difference};
 pub use agora_providers::SystemClock;
 pub use agora_providers::ground::{AppliedWork, ApplyError, ApplyTo, OnSight};
 pub use carry::accept::{AcceptError, Accepted, Novelty, RequestKey};

@@ -257,6 +257,11 @@ fn answer_hints(refusal: &Refusal) -> Vec<String> {
             vec![format!("`agora thread show {question_id}` tells how it went on")]
         }
         Refusal::Unknown(_) => vec!["`agora inbox` shows what is open".to_owned()],
+        Refusal::CannotStart { question_id, .. } => vec![
+            "store it again: `agora env register --name ENV … --secret KEY=env:KEY`; nothing was recorded"
+                .to_owned(),
+            format!("the question stays open: then `agora answer {question_id} VALUE` answers it"),
+        ],
         Refusal::NotOpen(_) | Refusal::Unfit { .. } | Refusal::Canonical(_) => Vec::new(),
     }
 }

@@ -5,15 +5,19 @@ use agora_core::canonical::{self, CanonicalError};
 use agora_core::entry::{Entry, Happening};
 use agora_core::job::{Attendance, Job};
 use agora_core::provider::lease::Lease;
-use agora_core::provider::ledger::{LedgerError, Paper, ThreadView};
+use agora_core::provider::ledger::{DispatchView, LedgerError, Paper, ThreadView};
+use agora_core::provider::secret::SecretError;
 use agora_core::provider::shelf::Clearing;
 use agora_core::question::Question;
 use agora_core::record::Record;
+use agora_core::spent::{self, Decision};
+use agora_core::stale::Difference;
 use agora_core::state::{AskedQuestion, Illegal, QuestionState};
 use agora_core::wire::manifest::{Continuation, Verbatim};
 use agora_core::wire::receipt::{Receipt, Statement};
 use agora_core::{DispatchId, QuestionId, ThreadId, Timestamp};
 
+use super::rested::keeps_from_starting;
 use crate::carry::accept::event;
 use crate::carry::{CarryError, Engine};
 use crate::error::Error;
@@ -23,9 +27,13 @@ use crate::error::Error;
 pub struct Answered {
     pub question_id: QuestionId,
     pub thread_id: ThreadId,
-    /// The dispatch that goes on with it.
+    /// The dispatch that goes on with it. Where the answer ended the thread: the one that asked.
     pub dispatch_id: DispatchId,
     pub receipt: Receipt,
+    /// What the question rested on and is another now.
+    pub stale: Vec<Difference>,
+    /// Whether a dispatch follows. Not when the answer to agora's own question was to stop.
+    pub goes_on: bool,
 }
 
 /// Why an answer did not count. Being late, early or second is a defined outcome, and changes nothing.
@@ -50,6 +58,13 @@ pub enum Refusal {
         #[source]
         why: AnswerError,
     },
+    /// A secret of the thread is not to be had: the answer would be spent on a dispatch that cannot start. The question stays open.
+    #[error("the question `{question_id}` is not answered yet: what goes on with the answer could not start")]
+    CannotStart {
+        question_id: QuestionId,
+        #[source]
+        why: SecretError,
+    },
     #[error("the answer has no canonical form")]
     Canonical(#[source] CanonicalError),
 }
@@ -68,11 +83,19 @@ impl Engine {
         loop {
             let view = self.view(thread).await.map_err(Error::Carry)?;
             let asked = self.open_question(&view, question).await?;
-            let answers = given.understood(&asked.question).map_err(|why| {
+            let unfit = |why| {
                 let (question_id, question) = (question.clone(), Box::new(asked.question.clone()));
                 Error::Answer(Refusal::Unfit { question_id, question, why })
-            })?;
-            let before = self.last_job(&view).await?;
+            };
+            let answers = given.understood(&asked.question).map_err(unfit)?;
+            let decision = spent::decision(&asked.question, &answers).map_err(unfit)?;
+            let papers = self.last_papers(&view).await?;
+            let stale = self.stale_since(&papers, view.began_at).await.map_err(Error::Carry)?;
+            if let Some(why) = keeps_from_starting(&stale).filter(|_| decision != Some(Decision::Stop)) {
+                let question_id = question.clone();
+                return Err(Error::Answer(Refusal::CannotStart { question_id, why }));
+            }
+            let before = papers.job;
             let unsigned = |error| Error::Answer(Refusal::Canonical(error));
             let receipt = self.world().keys.receipt_signer().sign(Statement {
                 namespace: view.namespace.clone(),
@@ -85,21 +108,41 @@ impl Engine {
                 at: self.world().clock.now(),
             });
             let receipt = receipt.map_err(unsigned)?;
-            let job = self.next_job(before, asked, receipt.clone());
+            let (question_hash, by) = (asked.hash, by.clone());
+            let record = Record::QuestionAnswered {
+                question_id: question.clone(),
+                question_hash,
+                answers,
+                by,
+                stale: stale.clone(),
+            };
+            let asker = before.dispatch_id.clone();
+            let next = match decision {
+                Some(Decision::Stop) => None,
+                Some(Decision::Raise(more)) => {
+                    let job = self.next_job(before, asked, receipt.clone());
+                    Some(self.with_more(&view, job, asked, more).await?)
+                }
+                None => Some(self.next_job(before, asked, receipt.clone())),
+            };
             let answered = Answered {
                 question_id: question.clone(),
                 thread_id: thread.clone(),
-                dispatch_id: job.dispatch_id.clone(),
+                dispatch_id: next.as_ref().map_or(asker, |job| job.dispatch_id.clone()),
                 receipt,
+                stale,
+                goes_on: next.is_some(),
             };
-            let (question_hash, by) = (asked.hash, by.clone());
-            let record =
-                Record::QuestionAnswered { question_id: question.clone(), question_hash, answers, by };
-            let what = vec![record.into(), event(&job)];
-            let claim = lease.and_then(|_| self.claim_for(&job));
-            let papers = [Paper::Job(Box::new(job))].into_iter().chain(claim).collect();
-            match self.append(&view, what, papers).await {
-                Ok(()) => return Ok(answered),
+            let last = next.as_ref().map_or_else(|| Record::ThreadEnded {}.into(), event);
+            let claim = next.as_ref().filter(|_| lease.is_some()).and_then(|job| self.claim_for(job));
+            let papers = next.map(|job| Paper::Job(Box::new(job))).into_iter().chain(claim).collect();
+            match self.append(&view, vec![record.into(), last], papers).await {
+                Ok(()) => {
+                    if !answered.goes_on {
+                        self.clear_ended(&view).await.map_err(Error::Carry)?;
+                    }
+                    return Ok(answered);
+                }
                 // Something happened first: what is there now decides again.
                 Err(LedgerError::Moved { .. }) => {}
                 Err(error) => return Err(Error::Carry(CarryError::Ledger(error))),
@@ -174,11 +217,27 @@ impl Engine {
         })
     }
 
-    async fn last_job(&self, view: &ThreadView) -> Result<Job, Error> {
+    async fn last_papers(&self, view: &ThreadView) -> Result<DispatchView, Error> {
         let last = view.thread.dispatches().last();
         let unknown = || Error::Carry(CarryError::UnknownThread(view.thread_id.clone()));
         let (last, _) = last.ok_or_else(unknown)?;
-        Ok(self.papers(last).await.map_err(Error::Carry)?.job)
+        self.papers(last).await.map_err(Error::Carry)
+    }
+
+    /// Raises the limit that is used up, for all dispatches of the thread from the next one on.
+    async fn with_more(
+        &self,
+        view: &ThreadView,
+        job: Job,
+        asked: &AskedQuestion,
+        more: Option<f64>,
+    ) -> Result<Job, Error> {
+        let used = self.prior(view, &job).await.map_err(Error::Carry)?.usage;
+        let mut job = job;
+        if let (Some(budget), Some(part)) = (&job.limits.budget, asked.question.spent()) {
+            job.limits.budget = Some(spent::raised(budget, part, more, &used));
+        }
+        Ok(job)
     }
 
     fn next_job(&self, before: Job, asked: &AskedQuestion, receipt: Receipt) -> Job {

@@ -86,6 +86,7 @@ impl Thread {
         let dispatch_id = answered.dispatch_id.clone();
         let next = Self::new(self.agora.clone(), self.engine.clone(), self.id().clone(), dispatch_id);
         match lease {
+            _ if !answered.goes_on => {}
             Some(lease) => next.carry_accepted(lease),
             None => next.carry().await?,
         }
@@ -128,7 +129,11 @@ impl Thread {
                     return thread.describe().await;
                 }
                 Reaction::Answer(given) => {
-                    (thread, _) = thread.answer_to(&question, &given, by).await?;
+                    let answered;
+                    (thread, answered) = thread.answer_to(&question, &given, by).await?;
+                    if !answered.goes_on {
+                        return thread.describe().await;
+                    }
                 }
             }
         }

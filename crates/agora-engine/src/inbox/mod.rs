@@ -2,6 +2,7 @@
 
 mod answer;
 mod drive;
+pub(crate) mod rested;
 
 use agora_core::provider::ledger::{OpenFilter, OpenQuestion};
 use agora_core::{DispatchId, QuestionId};

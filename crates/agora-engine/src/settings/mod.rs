@@ -26,6 +26,7 @@ use agora_providers::ground::LocalGrounds;
 use agora_providers::keys::engine_secret;
 use agora_providers::lease::LocalLeases;
 use agora_providers::ledger::SqliteLedger;
+use agora_providers::registry::LocalRegistry;
 use agora_providers::shelf::LocalShelf;
 use agora_providers::trust::TrustStore;
 use agora_providers::{Home, SystemAlarm};
@@ -161,6 +162,7 @@ impl Settings {
                 LocalGrounds::new(home.clone(), &self.git_environment).with_layers(self.workspace_layers),
             ),
             blobs,
+            registry: Arc::new(LocalRegistry::new(home.clone())),
             vault: Arc::new(LocalVault {
                 secrets,
                 codex: CodexHome::below(home.root()),

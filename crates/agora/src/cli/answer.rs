@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::Context;
 use super::dispatch::run::follow_to;
 use super::dispatch::{open, start_carrier};
+use crate::asking;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::person;
@@ -71,6 +72,10 @@ impl Answer {
         };
         if follow {
             let (thread, answered) = agora.answer(&question, &given, &by).await?;
+            tell_changes(context, &answered);
+            if !answered.goes_on {
+                return stopped(context, &answered);
+            }
             context.ui.note(format_args!("answered; it goes on as {}", answered.dispatch_id));
             let wrap = |result: Value| {
                 let mut document = document(&answered);
@@ -80,6 +85,10 @@ impl Answer {
             return follow_to(context, &agora, &thread, pause_ok, &wrap).await;
         }
         let (thread, answered) = agora.answer(&question, &given, &by).await?;
+        tell_changes(context, &answered);
+        if !answered.goes_on {
+            return stopped(context, &answered);
+        }
         wait_for_start(&thread).await?;
         thread.let_go().await;
         start_carrier(context, std::slice::from_ref(thread.id()))?;
@@ -188,11 +197,24 @@ async fn wait_for_start(thread: &Thread) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Says what has changed since the question was asked: it goes on all the same, and whoever answered knows.
+fn tell_changes(context: &Context, answered: &Answered) {
+    asking::changes(&answered.stale).iter().for_each(|line| context.ui.note(line));
+}
+
+fn stopped(context: &Context, answered: &Answered) -> Result<Exit, Failure> {
+    context.ui.result(|| document(answered), || format!("{}\n", answered.dispatch_id))?;
+    context.ui.note("answered: it stops here, and its thread has ended");
+    Ok(Exit::Done)
+}
+
 fn document(answered: &Answered) -> Value {
     json!({
         "questionId": answered.question_id,
         "threadId": answered.thread_id,
         "dispatchId": answered.dispatch_id,
         "receipt": answered.receipt,
+        "stale": answered.stale,
+        "goesOn": answered.goes_on,
     })
 }

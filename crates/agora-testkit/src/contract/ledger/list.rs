@@ -158,8 +158,13 @@ pub(super) async fn open_questions(scene: &Scene) {
     let hash = question().hash().unwrap();
     let answers = [("q1".parse().unwrap(), agora_core::answer::Reply::One("a".into()))].into();
     let id = |text: &str| text.parse().unwrap();
-    let answered =
-        Record::QuestionAnswered { question_id: id("q_1"), question_hash: hash, answers, by: by() };
+    let answered = Record::QuestionAnswered {
+        question_id: id("q_1"),
+        question_hash: hash,
+        answers,
+        by: by(),
+        stale: Vec::new(),
+    };
     scene.happen("t_1", vec![answered.into()]).await;
     let declined = Record::QuestionDeclined { question_id: id("q_2"), by: by() };
     scene.happen("t_2", vec![declined.into()]).await;

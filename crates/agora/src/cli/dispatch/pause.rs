@@ -49,6 +49,10 @@ pub(super) async fn ask(
             Reaction::Answer(given) => given,
         };
         match agora.answer(id, &given, &person::at_the_terminal()).await {
+            Ok((_, answered)) if !answered.goes_on => {
+                context.ui.note("it stops here, and its thread has ended");
+                return Ok(Pause::Over(Exit::Failed));
+            }
             Ok((thread, _)) => return Ok(Pause::GoesOn(Box::new(thread))),
             Err(error @ Error::Answer(Refusal::Unfit { .. })) => {
                 context.ui.failure(&error.into());
