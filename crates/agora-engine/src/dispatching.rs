@@ -245,7 +245,7 @@ impl Agora {
         let place = if view.claim.is_none() && view.state.is_live() { self.place(id).await? } else { None };
         let last = thread.thread.dispatches().last().is_some_and(|(last, _)| last == id);
         let stale = if last && *thread.thread.state() == ThreadState::Waiting {
-            engine.stale_since(&view, thread.began_at).await.map_err(Error::Carry)?
+            engine.stale_since(&view, thread.began_at).await
         } else {
             Vec::new()
         };

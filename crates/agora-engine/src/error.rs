@@ -266,6 +266,9 @@ fn answer(refusal: &Refusal) -> &'static str {
         Refusal::Closed { .. } => "question-closed",
         Refusal::Unfit { .. } => "answer-unfit",
         Refusal::CannotStart { .. } => "secret-missing",
+        Refusal::Changed { .. } => "confirm-changes",
+        Refusal::Stale { .. } => "question-stale",
+        Refusal::NotEntitled { .. } => "not-entitled",
         Refusal::Canonical(_) => "not-canonical",
     }
 }

@@ -6,23 +6,29 @@
 
 use std::collections::BTreeMap;
 
+use agora_core::answer::{Answerer, Replies};
 use agora_core::bundle::BundleKind;
+use agora_core::entry::Happening;
 use agora_core::event::ResolvedBundle;
 use agora_core::ground::Ground;
 use agora_core::job::Job;
-use agora_core::provider::ledger::{DispatchView, OpenQuestion};
+use agora_core::provider::ledger::{DispatchView, LedgerError, OpenQuestion, ThreadView};
 use agora_core::provider::registry::{RegistryKey, Version};
 use agora_core::provider::secret::{SecretError, SecretStanding};
+use agora_core::record::{AtExpiry, Record};
+use agora_core::route::{IfStale, MOST_REFUSALS};
 use agora_core::secret::SecretRef;
-use agora_core::stale::Difference;
+use agora_core::stale::{Despite, Difference};
+use agora_core::state::AskedQuestion;
 use agora_core::{ContentHash, Namespace, ThreadId, Timestamp};
 
+use super::answer::Refusal;
 use crate::agora::Agora;
 use crate::carry::{CarryError, Engine};
 use crate::error::Error;
 
 /// What one question rests on.
-pub(crate) struct Rested {
+struct Rested {
     job: Job,
     /// When its thread began: bundles were resolved just before.
     began_at: Timestamp,
@@ -31,7 +37,7 @@ pub(crate) struct Rested {
 }
 
 impl Rested {
-    pub(crate) fn new(asker: &DispatchView, began_at: Timestamp) -> Self {
+    fn new(asker: &DispatchView, began_at: Timestamp) -> Self {
         let ran_at = asker.claim.as_ref().map_or(asker.accepted_at, |claim| claim.at);
         Self { job: asker.job.clone(), began_at, ran_at }
     }
@@ -56,7 +62,7 @@ enum Stands {
 
 impl Engine {
     /// Returns, for each question, what of all that it rests on is another now.
-    pub(crate) async fn differences(&self, all: &[Rested]) -> Vec<Vec<Difference>> {
+    async fn differences(&self, all: &[Rested]) -> Vec<Vec<Difference>> {
         let mut looking = Looking {
             engine: self,
             latest: BTreeMap::new(),
@@ -168,7 +174,7 @@ impl Looking<'_> {
 }
 
 /// Returns why the next dispatch could not start, if a secret that it needs is not to be had: an answer must not be spent on that.
-pub(crate) fn keeps_from_starting(differences: &[Difference]) -> Option<SecretError> {
+fn keeps_from_starting(differences: &[Difference]) -> Option<SecretError> {
     differences.iter().find_map(|difference| {
         let (secret, at) = match difference {
             Difference::SecretExpired { secret, at } => (secret, Some(*at)),
@@ -198,13 +204,87 @@ impl Agora {
     }
 }
 
+/// An answer that is about to count.
+pub(crate) struct Submission<'a> {
+    pub(crate) answers: &'a Replies,
+    pub(crate) by: &'a Answerer,
+    /// What the answerer knows of what has changed.
+    pub(crate) despite: Despite,
+}
+
 impl Engine {
     /// Returns what of all that a thread's last dispatch rests on is another now.
-    pub(crate) async fn stale_since(
-        &self,
-        asker: &DispatchView,
-        began_at: Timestamp,
-    ) -> Result<Vec<Difference>, CarryError> {
-        Ok(self.differences(&[Rested::new(asker, began_at)]).await.pop().unwrap_or_default())
+    pub(crate) async fn stale_since(&self, asker: &DispatchView, began_at: Timestamp) -> Vec<Difference> {
+        self.differences(&[Rested::new(asker, began_at)]).await.pop().unwrap_or_default()
     }
+
+    /// Weighs what a question rests on before an answer to it counts, and returns what has changed, where it goes on all the same.
+    /// `None`: something was recorded meanwhile; look again.
+    pub(crate) async fn weigh(
+        &self,
+        view: &ThreadView,
+        asked: &AskedQuestion,
+        asker: &DispatchView,
+        submission: &Submission<'_>,
+    ) -> Result<Option<Vec<Difference>>, Error> {
+        let stale = self.stale_since(asker, view.began_at).await;
+        let question_id = asked.id.clone();
+        if let Some(why) = keeps_from_starting(&stale) {
+            return Err(Error::Answer(Refusal::CannotStart { question_id, why }));
+        }
+        let refusal = match asked.terms.if_stale {
+            _ if stale.is_empty() => return Ok(Some(stale)),
+            IfStale::Show => return Ok(Some(stale)),
+            IfStale::AskAgain if submission.despite.accepts(&stale) => return Ok(Some(stale)),
+            IfStale::AskAgain => Refusal::Changed { question_id, stale: stale.clone() },
+            IfStale::Fail => Refusal::Stale { question_id, stale: stale.clone() },
+        };
+        let over = matches!(refusal, Refusal::Stale { .. });
+        // Whoever dies before the rest is taken away leaves it behind, and is found by it.
+        let _lease = match over {
+            true => self.world().leases.try_take(&view.thread_id).await.map_err(CarryError::Lease),
+            false => Ok(None),
+        }
+        .map_err(Error::Carry)?;
+        let what = refused(asked, submission, &refusal, stale);
+        if !what.is_empty() {
+            match self.append(view, what, Vec::new()).await {
+                Ok(()) => {}
+                Err(LedgerError::Moved { .. }) => return Ok(None),
+                Err(error) => return Err(Error::Carry(CarryError::Ledger(error))),
+            }
+        }
+        if over {
+            self.clear_ended(view).await.map_err(Error::Carry)?;
+        }
+        Err(Error::Answer(refusal))
+    }
+}
+
+/// Returns what is recorded of an answer that does not count: the answer itself is not lost.
+fn refused(
+    asked: &AskedQuestion,
+    submission: &Submission<'_>,
+    refusal: &Refusal,
+    stale: Vec<Difference>,
+) -> Vec<Happening> {
+    let mut what: Vec<Happening> = Vec::new();
+    if asked.progress.refusals < MOST_REFUSALS {
+        what.push(
+            Record::AnswerRefused {
+                question_id: asked.id.clone(),
+                by: submission.by.clone(),
+                why: refusal.to_string(),
+                answers: Some(submission.answers.clone()),
+                stale: stale.clone(),
+            }
+            .into(),
+        );
+    }
+    if matches!(refusal, Refusal::Stale { .. }) {
+        let (question_id, at_expiry) = (asked.id.clone(), AtExpiry::Stale(stale));
+        what.push(Record::QuestionExpired { question_id, at_expiry }.into());
+        what.push(Record::ThreadEnded {}.into());
+    }
+    what
 }

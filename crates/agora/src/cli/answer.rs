@@ -6,7 +6,7 @@ use agora_core::QuestionId;
 use agora_core::answer::Given;
 use agora_core::provider::ledger::OpenFilter;
 use agora_core::state::QuestionState;
-use agora_engine::{Agora, Answered, Thread};
+use agora_engine::{Agora, Answered, Despite, Thread};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
@@ -40,6 +40,9 @@ pub(super) struct Answer {
     /// Say that nobody will answer: the thread ends
     #[arg(long, conflicts_with_all = ["answers", "from_file", "follow"])]
     decline: bool,
+    /// Answer although what the question rested on has changed, where its route asks for that
+    #[arg(long, conflicts_with = "decline")]
+    despite_changes: bool,
     /// Stay, and tell how it goes on
     #[arg(long)]
     follow: bool,
@@ -58,6 +61,7 @@ struct Wish {
 impl Answer {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let (follow, pause_ok) = (self.follow, self.pause_ok);
+        let despite = if self.despite_changes { Despite::Anything } else { Despite::Nothing };
         let Wish { id, given } = self.wish()?;
         let agora = open(context).await?;
         let question = find(context, &agora, id.as_deref()).await?;
@@ -71,7 +75,7 @@ impl Answer {
             return Ok(Exit::Done);
         };
         if follow {
-            let (thread, answered) = agora.answer(&question, &given, &by).await?;
+            let (thread, answered) = agora.answer_despite(despite, &question, &given, &by).await?;
             tell_changes(context, &answered);
             if !answered.goes_on {
                 return stopped(context, &answered);
@@ -84,7 +88,7 @@ impl Answer {
             };
             return follow_to(context, &agora, &thread, pause_ok, &wrap).await;
         }
-        let (thread, answered) = agora.answer(&question, &given, &by).await?;
+        let (thread, answered) = agora.answer_despite(despite, &question, &given, &by).await?;
         tell_changes(context, &answered);
         if !answered.goes_on {
             return stopped(context, &answered);

@@ -110,10 +110,15 @@ async fn a_command_that_counts_nothing_has_its_time_raised() {
     let name = "quick".parse().unwrap();
     agora.register_subagent(&name, serde_json::from_value(raw).unwrap(), &[]).await.unwrap();
     let none = Budget { minutes: Some(0), ..Budget::default() };
-    let me = Answerer { principal: "user:ann".into(), door: "test".into() };
+    let me = Answerer::new("user:ann", "test");
     let thread = agora.dispatch(Dispatch::to("quick").budget(none)).await.unwrap();
     let asked = thread.wait().await.unwrap().needs_input.unwrap();
     assert!(asked.question.contains("0 minutes"), "{asked:?}");
+    let helper = Answerer::new("agent:helper", "mcp");
+    for agent in [helper, me.clone().relayed_by("agent:helper")] {
+        let refused = thread.answer("1 minutes", &agent).await.unwrap_err();
+        assert!(matches!(refused, Error::Answer(Refusal::NotEntitled { .. })), "{refused:?}");
+    }
     let refused = thread.answer("soon", &me).await.unwrap_err();
     assert!(matches!(refused, Error::Answer(Refusal::Unfit { .. })), "{refused:?}");
     let (next, answered) = thread.answer("1 minutes", &me).await.unwrap();

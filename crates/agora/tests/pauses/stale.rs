@@ -172,3 +172,63 @@ fn a_plain_directory_is_looked_at_file_by_file() {
     let files = json!({"what": "source-files", "path": path, "files": ["sub/one.txt", "two.txt"], "more": 0});
     assert_eq!(scene.stale(), json!([files]));
 }
+
+/// A scene whose questions have a route that says what to do when something changed.
+fn with_policy(policy: &str) -> (Scene, String) {
+    let scene = Scene::new();
+    scene.user.settings(&format!("[[route]]\nif_stale = \"{policy}\"\n"));
+    let question = scene.pause();
+    fs::write(scene.repository.join("a.txt"), "two\n").unwrap();
+    (scene, question)
+}
+
+fn records(scene: &Scene, question: &str, kind: &str) -> Vec<Value> {
+    let told = scene.user.agora(&["dispatch", "watch", question, "--json"]).success();
+    let told = told.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    told.filter(|entry| entry["kind"] == kind).map(|entry| entry["data"].clone()).collect()
+}
+
+#[test]
+fn a_route_that_asks_again_wants_the_change_to_be_confirmed() {
+    let (scene, question) = with_policy("ask-again");
+    let refused = scene.user.agora(&["answer", &question, "a", "--json"]);
+    let said: Value = serde_json::from_str(&refused.stdout).unwrap();
+    assert_eq!((refused.code, &said["error"]["code"]), (Some(2), &json!("confirm-changes")), "{said:#}");
+    let hints = said["error"]["hints"].to_string();
+    assert!(hints.contains("a.txt") && hints.contains("--despite-changes"), "{hints}");
+    assert_eq!(scene.stale()[0]["what"], "source-files", "the question is open still");
+    let confirm = ["answer", &question, "a", "--despite-changes", "--follow", "--json"];
+    let answered = scene.user.agora(&confirm).json();
+    assert_eq!(answered["result"]["state"], "finished");
+    assert_eq!(answered["stale"][0]["files"], json!(["a.txt"]));
+    let refused = records(&scene, &question, "answer.refused");
+    assert_eq!(refused.len(), 1);
+    assert_eq!((&refused[0]["answers"], &refused[0]["stale"]), (&json!({"q1": "a"}), &answered["stale"]));
+    assert_eq!(records(&scene, &question, "question.answered").len(), 1);
+}
+
+#[test]
+fn a_route_that_fails_ends_the_thread_and_keeps_the_answer() {
+    let (scene, question) = with_policy("fail");
+    let refused = scene.user.agora(&["answer", &question, "a", "--despite-changes", "--json"]);
+    let said: Value = serde_json::from_str(&refused.stdout).unwrap();
+    assert_eq!((refused.code, &said["error"]["code"]), (Some(2), &json!("question-stale")), "{said:#}");
+    let thread = scene.user.agora(&["thread", "show", &question, "--json"]).json();
+    assert_eq!((&thread["state"], &thread["failure"]["code"]), (&json!("failed"), &json!("question-stale")));
+    assert_eq!(thread["dispatches"][0]["state"], "needs_input", "the dispatch stays what it was");
+    assert_eq!(records(&scene, &question, "answer.refused")[0]["answers"], json!({"q1": "a"}));
+    let expired = records(&scene, &question, "question.expired");
+    assert_eq!(expired[0]["atExpiry"]["stale"][0]["files"], json!(["a.txt"]));
+    let late = scene.user.agora(&["answer", &question, "a", "--json"]);
+    assert_eq!(late.code, Some(2), "{late:?}");
+}
+
+#[test]
+fn a_policy_is_about_changes_alone() {
+    for policy in ["show", "ask-again", "fail"] {
+        let scene = Scene::new();
+        scene.user.settings(&format!("[[route]]\nif_stale = \"{policy}\"\n"));
+        let question = scene.pause();
+        assert_eq!(scene.answer(&question)["result"]["state"], "finished", "{policy}");
+    }
+}

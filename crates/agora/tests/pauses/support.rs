@@ -70,6 +70,11 @@ impl User {
         dir
     }
 
+    /// Writes the user's `agora.toml`.
+    pub(crate) fn settings(&self, text: &str) {
+        self.cli.settings(text);
+    }
+
     /// Registers a subagent by its definition.
     pub(crate) fn subagent(&self, name: &str, definition: &Value) {
         let file = self.root().join(format!("{name}.yaml"));
