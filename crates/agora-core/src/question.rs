@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::answer::Reply;
 use crate::canonical::{self, CanonicalError};
 use crate::hash::ContentHash;
+use crate::spent::BudgetPart;
 use crate::text::checked_text;
 
 checked_text!(
@@ -162,6 +163,9 @@ pub struct RawQuestion {
     pub context: Option<String>,
     /// What the agent had worked out, handed back to it untouched.
     pub partial_state: Value,
+    /// The part of the budget that is used up: agora's own question, which no agent can ask.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spent: Option<BudgetPart>,
 }
 
 /// What one pause asks. Every item can be answered, and no two share an id.
@@ -171,6 +175,7 @@ pub struct Question {
     items: Vec<Item>,
     context: Option<String>,
     partial_state: Value,
+    spent: Option<BudgetPart>,
 }
 
 impl Question {
@@ -186,7 +191,8 @@ impl Question {
         if items.is_empty() {
             return Err(QuestionError::Empty);
         }
-        Ok(Self { items, context: raw.context, partial_state: raw.partial_state })
+        let RawQuestion { context, partial_state, spent, .. } = raw;
+        Ok(Self { items, context, partial_state, spent })
     }
 
     pub fn items(&self) -> &[Item] {
@@ -201,11 +207,20 @@ impl Question {
         &self.partial_state
     }
 
+    /// Returns the part of the thread's budget that is used up, where this is agora's own question about that.
+    pub fn spent(&self) -> Option<BudgetPart> {
+        self.spent
+    }
+
     /// Returns the hash that an answer is given for. The partial state is in it by its text: it is the agent's, and may
     /// hold numbers that have no canonical form.
     pub fn hash(&self) -> Result<ContentHash, CanonicalError> {
         let state = ContentHash::of(self.partial_state.to_string().as_bytes());
-        canonical::hash(&json!({"questions": self.items, "context": self.context, "partialState": state}))
+        let mut hashed = json!({"questions": self.items, "context": self.context, "partialState": state});
+        if let Some(spent) = self.spent {
+            hashed["spent"] = json!(spent);
+        }
+        canonical::hash(&hashed)
     }
 }
 
@@ -238,6 +253,7 @@ impl From<Question> for RawQuestion {
             questions: question.items.into_iter().map(RawItem::from).collect(),
             context: question.context,
             partial_state: question.partial_state,
+            spent: question.spent,
         }
     }
 }

@@ -116,6 +116,7 @@ codes! {
     ComputeUnreachable "compute-unreachable" WorkerFailed MaySucceed,
     QuestionExpired "question-expired" WorkerFailed WillFailAgain,
     QuestionDeclined "question-declined" WorkerFailed WillFailAgain,
+    QuestionStale "question-stale" WorkerFailed WillFailAgain,
     AgentExit "agent-exit" ProviderFailed WillFailAgain,
     Auth "auth" ProviderFailed WillFailAgain,
     RateLimited "rate-limited" ProviderFailed MaySucceed,

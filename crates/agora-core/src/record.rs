@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::answer::{Answerer, Replies};
 use crate::hash::ContentHash;
 use crate::id::QuestionId;
+use crate::route::Terms;
+use crate::stale::Difference;
+use crate::time::Timestamp;
 
 /// How a step of a route ended. The three stay different things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,24 +25,56 @@ pub enum AtExpiry {
     Fail,
     /// The default that the asker named.
     UseDefault(Replies),
+    /// Not by time: what the question rested on has moved, and its route says that it fails then.
+    Stale(Vec<Difference>),
 }
 
 /// What happened to a question or a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "data", rename_all_fields = "camelCase")]
 pub enum Record {
-    /// The question is durable and may be answered.
+    /// The question is durable and may be answered, on these terms. Without any: nobody is reminded, and it waits for ever.
     #[serde(rename = "question.opened")]
-    QuestionOpened { question_id: QuestionId, question_hash: ContentHash },
+    QuestionOpened {
+        question_id: QuestionId,
+        question_hash: ContentHash,
+        #[serde(default)]
+        terms: Box<Terms>,
+    },
     #[serde(rename = "question.routed")]
-    QuestionRouted { question_id: QuestionId, step: u32, outcome: RouteOutcome },
+    QuestionRouted {
+        question_id: QuestionId,
+        step: u32,
+        outcome: RouteOutcome,
+        /// What the command said, where it had no answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<String>,
+        /// When the next step gives way to the one after it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        escalate_at: Option<Timestamp>,
+    },
     #[serde(rename = "question.reminded")]
-    QuestionReminded { question_id: QuestionId },
+    QuestionReminded { question_id: QuestionId, next_at: Timestamp },
     #[serde(rename = "question.escalated")]
-    QuestionEscalated { question_id: QuestionId, step: u32 },
+    QuestionEscalated {
+        question_id: QuestionId,
+        /// The step that it is at from now on.
+        step: u32,
+        /// When that one gives way to the next.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        escalate_at: Option<Timestamp>,
+    },
     /// The one answer that counts.
     #[serde(rename = "question.answered")]
-    QuestionAnswered { question_id: QuestionId, question_hash: ContentHash, answers: Replies, by: Answerer },
+    QuestionAnswered {
+        question_id: QuestionId,
+        question_hash: ContentHash,
+        answers: Replies,
+        by: Answerer,
+        /// What the question rested on and was another by then. The answerer was shown it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        stale: Vec<Difference>,
+    },
     #[serde(rename = "question.declined")]
     QuestionDeclined { question_id: QuestionId, by: Answerer },
     #[serde(rename = "question.expired")]
@@ -48,7 +83,16 @@ pub enum Record {
     QuestionCancelled { question_id: QuestionId },
     /// An answer that did not count, and why.
     #[serde(rename = "answer.refused")]
-    AnswerRefused { question_id: QuestionId, by: Answerer, why: String },
+    AnswerRefused {
+        question_id: QuestionId,
+        by: Answerer,
+        why: String,
+        /// What was said, where it was an answer and only came too late for what it was about.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answers: Option<Replies>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        stale: Vec<Difference>,
+    },
     /// The owner goes on from a terminal state.
     #[serde(rename = "thread.continued")]
     ThreadContinued {},

@@ -79,7 +79,8 @@ pub fn from_fields(mut fields: Map<String, Value>) -> Result<Question, Malformed
         }
         (false, Some(_)) => return Err(wrong(Place::TopLevel, "questions", "a list")),
     };
-    Question::new(RawQuestion { questions, context, partial_state }).map_err(Malformed::Question)
+    // What only agora asks is never in it, whatever the fields say.
+    Question::new(RawQuestion { questions, context, partial_state, spent: None }).map_err(Malformed::Question)
 }
 
 fn listed(number: usize, value: Value) -> Result<RawItem, Malformed> {

@@ -10,6 +10,7 @@ use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{DispatchRow, Filter};
 use agora_core::provider::shelf::Shelf;
 use agora_core::secret::{SecretRef, SecretValue};
+use agora_core::state::ThreadState;
 use agora_core::{DispatchId, Name, ThreadId};
 
 use crate::agora::Agora;
@@ -242,7 +243,17 @@ impl Agora {
             None => CameHome::default(),
         };
         let place = if view.claim.is_none() && view.state.is_live() { self.place(id).await? } else { None };
-        Ok(Read { view, thread, report, home, stdout, stderr, place }.into())
+        let last = thread.thread.dispatches().last().is_some_and(|(last, _)| last == id);
+        let stale = if last && *thread.thread.state() == ThreadState::Waiting {
+            engine.stale_since(&view, thread.began_at).await
+        } else {
+            Vec::new()
+        };
+        let mut result = DispatchResult::from(Read { view, thread, report, home, stdout, stderr, place });
+        if let Some(asked) = &mut result.needs_input {
+            asked.stale = stale;
+        }
+        Ok(result)
     }
 
     /// Does what every command does first: takes in what has ended, turns timers that are due, and names what nobody carries.

@@ -237,6 +237,7 @@ impl Error {
                 (Request, "question-open")
             }
             Self::Accept(AcceptError::NotNow { .. }) => (Request, "thread-busy"),
+            Self::Answer(Refusal::CannotStart { why, .. }) => secret(why),
             Self::Answer(refusal) => (Request, answer(refusal)),
             Self::NothingAsked(_) => (Request, "nothing-asked"),
             Self::Accept(AcceptError::Carry(error)) | Self::Carry(error) => carry(error),
@@ -264,6 +265,10 @@ fn answer(refusal: &Refusal) -> &'static str {
         Refusal::Closed { how: Illegal::CancelledAlready, .. } => "question-cancelled",
         Refusal::Closed { .. } => "question-closed",
         Refusal::Unfit { .. } => "answer-unfit",
+        Refusal::CannotStart { .. } => "secret-missing",
+        Refusal::Changed { .. } => "confirm-changes",
+        Refusal::Stale { .. } => "question-stale",
+        Refusal::NotEntitled { .. } => "not-entitled",
         Refusal::Canonical(_) => "not-canonical",
     }
 }

@@ -13,8 +13,10 @@ use agora_core::provider::compute::Compute;
 use agora_core::provider::ground::Grounds;
 use agora_core::provider::lease::Leases;
 use agora_core::provider::ledger::{ClaimMark, Ledger};
-use agora_core::provider::secret::SecretError;
+use agora_core::provider::registry::Registry;
+use agora_core::provider::secret::{SecretError, SecretStanding};
 use agora_core::provider::shelf::Shelf;
+use agora_core::route::AgentsMay;
 use agora_core::secret::SecretRef;
 use agora_core::time::Clock;
 use agora_core::wall::Wish;
@@ -24,6 +26,7 @@ use agora_core::{Name, ThreadId};
 use async_trait::async_trait;
 
 use crate::carry::queue::Queue;
+use crate::notice::Notifier;
 
 /// What an engine works with.
 #[derive(Debug)]
@@ -33,6 +36,8 @@ pub struct World {
     pub shelf: Arc<dyn Shelf>,
     pub grounds: Arc<dyn Grounds>,
     pub blobs: Blobs,
+    /// What names mean now. What a thread runs was resolved when it was accepted.
+    pub registry: Arc<dyn Registry>,
     pub vault: Arc<dyn Vault>,
     pub targets: BTreeMap<Name, Target>,
     pub keys: EngineKeys,
@@ -42,6 +47,10 @@ pub struct World {
     pub entropy: Arc<dyn Entropy>,
     /// Which start of which machine this is.
     pub boot: String,
+    /// What agents may do about questions.
+    pub agents: AgentsMay,
+    /// Tells people about questions.
+    pub notifier: Arc<dyn Notifier>,
 }
 
 /// A named place to run.
@@ -77,6 +86,11 @@ impl Target {
 pub trait Vault: fmt::Debug + Send + Sync {
     /// Resolves a reference, or says why it cannot be.
     async fn supply(&self, reference: &SecretRef) -> Supplied;
+
+    /// Tells how a secret stands, without its value. `None`: that cannot be told without getting it.
+    async fn standing(&self, _reference: &SecretRef) -> Result<Option<SecretStanding>, SecretError> {
+        Ok(None)
+    }
 
     /// Takes away what was staged for a job's thread. Again is no error.
     async fn forget(&self, job: &Job) -> Result<(), SecretError>;

@@ -36,7 +36,9 @@ pub(crate) fn left(task: &Task) -> Result<Left, Fault> {
     ];
     match spent.iter().find(|(_, spent)| *spent) {
         Some((part, _)) if fails(task) => Err(Fault::Budget(words(task, part))),
-        Some((part, _)) => Err(Fault::BudgetSpent(words(task, part))),
+        Some((part, _)) => {
+            Err(Fault::BudgetSpent { part, what: words(task, part), budget: Box::new(budget.clone()) })
+        }
         None => Ok(left),
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use agora_core::bundle::ManifestError;
+use agora_core::bundle::{Budget, ManifestError};
 use agora_core::reason::{Failure, FailureCode};
 use agora_core::template::RenderError;
 use agora_core::time::Timestamp;
@@ -79,8 +79,8 @@ pub(crate) enum Fault {
     #[error("the thread's budget is used up: {0}")]
     Budget(String),
     /// Nothing was left of it before the agent started: it is asked for more instead.
-    #[error("the thread's budget is used up: {0}")]
-    BudgetSpent(String),
+    #[error("the thread's budget is used up: {what}")]
+    BudgetSpent { part: &'static str, what: String, budget: Box<Budget> },
     /// What the adapter made of the agent's own failure.
     #[error("{detail}")]
     Agent { code: FailureCode, detail: String, retry_at: Option<Timestamp> },
@@ -153,7 +153,7 @@ impl Fault {
             Self::Memory { .. } => FailureCode::OutOfMemory,
             Self::Processes { .. } => FailureCode::ProcessLimit,
             Self::Disk => FailureCode::DiskFull,
-            Self::Budget(_) | Self::BudgetSpent(_) => FailureCode::Budget,
+            Self::Budget(_) | Self::BudgetSpent { .. } => FailureCode::Budget,
             Self::Agent { code, .. } => code.clone(),
             // Never told as a failure; `WorkerLost` is what the engine would say of a worker that said nothing.
             Self::Cancelled => FailureCode::WorkerLost,

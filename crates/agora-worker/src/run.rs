@@ -77,7 +77,7 @@ fn work(bootstrap: Bootstrap, mut desk: Desk) -> Done {
     let ending = match steps(bootstrap, &mut desk) {
         Ok(ending) => ending,
         Err(Fault::Cancelled) => Ending::Cancelled(None),
-        Err(Fault::BudgetSpent(what)) => raise_the_limit(&what),
+        Err(Fault::BudgetSpent { part, what, budget }) => raise_the_limit(part, &what, &budget),
         Err(_) if desk.cancel.is_asked() => Ending::Cancelled(None),
         Err(fault) => Ending::Failed(fault),
     };

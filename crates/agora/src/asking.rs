@@ -1,6 +1,7 @@
 //! A question as a person reads it: what is asked, what may be chosen and what that implies, and why.
 
 use agora_core::question::{Choosing, Item, Question};
+use agora_engine::Difference;
 
 use crate::plain::plain;
 
@@ -28,6 +29,11 @@ pub(crate) fn headline(question: &Question) -> String {
         0 | 1 => line,
         more => format!("{line} (and {} more)", more - 1),
     }
+}
+
+/// Returns what has changed since the question was asked, a line each.
+pub(crate) fn changes(stale: &[Difference]) -> Vec<String> {
+    stale.iter().map(|difference| format!("since then: {}", plain(&difference.text()))).collect()
 }
 
 fn item_lines(item: &Item, several: bool) -> Vec<String> {

@@ -37,6 +37,7 @@ pub(crate) fn tell(ui: Ui, result: &DispatchResult) {
                 result.subagent
             ));
             ui.note(asking::text(&asked.asked));
+            asking::changes(&asked.stale).iter().for_each(|change| ui.note(change));
             ui.note(asked.question_id.as_str());
             let id = &asked.question_id;
             ui.hint(format_args!(
@@ -288,6 +289,8 @@ pub(crate) fn whole(result: &DispatchResult) -> String {
         };
         format!("asks:        {}{options} ({})", asked.question, asked.question_id)
     }));
+    let changes = result.needs_input.iter().flat_map(|asked| asking::changes(&asked.stale));
+    lines.extend(changes.map(|change| format!("             {change}")));
     lines.extend(
         result
             .warnings

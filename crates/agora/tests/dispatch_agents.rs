@@ -135,6 +135,7 @@ fn claude_tells_its_events_and_its_result() {
       "versions": {
         "adapter": "claude-code",
         "agora": "0.1.0",
+        "manifest": 1,
         "runtime": "2.1.325"
       },
       "warnings": [],
@@ -225,7 +226,8 @@ fn codex_tells_its_events_and_its_result() {
       "versions": {
         "adapter": "codex",
         "agora": "0.1.0",
-        "runtime": null
+        "manifest": 1,
+        "runtime": "0.166.0"
       },
       "warnings": [],
       "workspaceSaved": true

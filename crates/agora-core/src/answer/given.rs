@@ -90,7 +90,8 @@ fn words(item: &Item, text: &str) -> Result<Reply, AnswerError> {
 fn option(item: &Item, text: &str) -> Option<String> {
     let text = text.trim();
     let numbered = || {
-        let number: usize = text.parse().ok()?;
+        // `+2` is an amount, and not the second option.
+        let number: usize = text.parse().ok().filter(|_| !text.starts_with('+'))?;
         Some(item.options().get(number.checked_sub(1)?)?.label.clone())
     };
     let other = || item.allows_other() && !text.is_empty();

@@ -9,6 +9,7 @@ use super::Unavailable;
 use crate::ground::{Ground, GroundRequest};
 use crate::id::{DispatchId, ThreadId};
 use crate::job::Job;
+use crate::stale::Difference;
 use crate::wire::manifest::WorkspaceAt;
 use crate::wire::report::Report;
 
@@ -66,6 +67,10 @@ pub trait Grounds: fmt::Debug + Send + Sync {
         thread: &ThreadId,
         dispatch: &DispatchId,
     ) -> Result<Option<CameHome>, Unavailable>;
+
+    /// Returns, for each of some grounds and their threads, what of its source is another now. Cheap, and only what can be told for
+    /// certain: what cannot be looked at has not moved.
+    async fn moved(&self, of: &[(ThreadId, Ground)]) -> Vec<Vec<Difference>>;
 
     /// Takes a thread's ground away. Again is no error.
     async fn forget(&self, thread: &ThreadId) -> Result<(), Unavailable>;

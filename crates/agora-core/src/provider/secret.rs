@@ -18,6 +18,15 @@ pub enum SecretChange {
     Unchanged,
 }
 
+/// How a secret stands in the store. Holds nothing of its value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SecretStanding {
+    /// When it got the value that it has. `None`: nobody noted that.
+    pub valued_at: Option<Timestamp>,
+    /// When its time is, or was, over.
+    pub expires_at: Option<Timestamp>,
+}
+
 /// Says why a secret could not be stored or had. Never holds a value.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
@@ -51,6 +60,9 @@ pub trait SecretStore: fmt::Debug + Send + Sync {
     ) -> Result<SecretChange, SecretError>;
 
     async fn get(&self, name: &SecretName) -> Result<SecretValue, SecretError>;
+
+    /// Tells how a secret stands, also one that has expired. [`SecretError::NotFound`] where none is stored.
+    async fn standing(&self, name: &SecretName) -> Result<SecretStanding, SecretError>;
 
     /// Takes a value away for good. Taking away what is not there is no error.
     async fn remove(&self, name: &SecretName) -> Result<(), SecretError>;

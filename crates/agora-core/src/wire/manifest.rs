@@ -301,6 +301,11 @@ impl DispatchManifest {
         }
     }
 
+    /// Returns the version of its form.
+    pub fn schema(&self) -> u32 {
+        self.schema
+    }
+
     /// Writes the canonical bytes.
     pub fn encode(&self) -> Result<Vec<u8>, CanonicalError> {
         canonical::to_bytes(self)

@@ -189,6 +189,9 @@ pub struct ResumedWith {
 #[serde(rename_all = "camelCase")]
 pub struct Versions {
     pub agora: String,
+    /// The schema of the dispatch's manifest.
+    #[serde(default)]
+    pub manifest: u32,
     pub adapter: String,
     pub runtime: Option<String>,
 }

@@ -117,13 +117,17 @@ impl Engine {
     }
 
     /// Returns what the thread goes on with: what the last of its dispatches left that left something, and what all of them used.
-    async fn prior(&self, view: &ThreadView, job: &Job) -> Result<Prior, CarryError> {
+    pub(crate) async fn prior(&self, view: &ThreadView, job: &Job) -> Result<Prior, CarryError> {
         let mut prior = Prior::default();
         for (id, _) in view.thread.dispatches().iter().filter(|(id, _)| *id != job.dispatch_id) {
-            let Some(report) = self.report_of(id).await? else { continue };
-            if let Some(usage) = &report.usage {
-                prior.usage = std::mem::take(&mut prior.usage).plus(usage);
-            }
+            let papers = self.papers(id).await?;
+            let Some(report) = papers.report.as_ref().and_then(|text| self.read_report(id, text)) else {
+                continue;
+            };
+            // A runtime that counts nothing has used its time all the same.
+            let time = || Usage { duration_ms: papers.duration_ms.unwrap_or_default(), ..Usage::default() };
+            let used = report.usage.clone().unwrap_or_else(time);
+            prior.usage = std::mem::take(&mut prior.usage).plus(&used);
             // One that never ran, or whose worker was lost, left nothing: what was left before it holds.
             if report.workspace_saved || report.session.is_some() {
                 prior = self.leavings(id, report, prior.usage).map_err(CarryError::Shelf)?;
@@ -149,12 +153,7 @@ impl Engine {
         })
     }
 
-    /// Returns what a worker reported, if it did and signed it.
-    pub(crate) async fn report_of(&self, dispatch: &DispatchId) -> Result<Option<Report>, CarryError> {
-        let text = self.papers(dispatch).await?.report;
-        Ok(text.and_then(|text| self.read_report(dispatch, &text)))
-    }
-
+    /// Reads what a worker reported, if it signed it.
     pub(crate) fn read_report(&self, dispatch: &DispatchId, text: &str) -> Option<Report> {
         let line = Line::parse(text.trim_end(), &self.world.keys.event_key(dispatch)).ok()?;
         match line.said {
@@ -167,9 +166,7 @@ impl Engine {
     async fn secrets(&self, job: &Job) -> Result<BTreeMap<String, Supplied>, ReadError> {
         let mut references: Vec<SecretRef> = Vec::new();
         for bundle in &job.resolved.env {
-            let env = self.world.blobs.read(bundle.content_hash).await?;
-            references
-                .extend(EnvBundle::from_bundle(env).iter().flat_map(|env| env.secrets().values().cloned()));
+            references.extend(self.env_secrets(bundle.content_hash).await?);
         }
         references.extend(job.secrets.values().filter_map(|name| name.parse().ok()));
         references.sort();
@@ -179,6 +176,12 @@ impl Engine {
             supplied.insert(reference.to_string(), self.world.vault.supply(&reference).await);
         }
         Ok(supplied)
+    }
+
+    /// Returns the secrets that an env bundle refers to.
+    pub(crate) async fn env_secrets(&self, env: ContentHash) -> Result<Vec<SecretRef>, ReadError> {
+        let env = EnvBundle::from_bundle(self.world.blobs.read(env).await?);
+        Ok(env.iter().flat_map(|env| env.secrets().values().cloned()).collect())
     }
 }
 

@@ -8,6 +8,7 @@ use agora_core::provider::ground::CameHome;
 use agora_core::provider::ledger::{DispatchView, StateWord, ThreadView};
 use agora_core::question::Question;
 use agora_core::reason::Failure;
+use agora_core::stale::Difference;
 use agora_core::state::DispatchState;
 use agora_core::wall::Built;
 use agora_core::wire::report::{
@@ -93,6 +94,9 @@ pub struct NeedsInput {
     pub partial_state: Value,
     /// Every item with all that it says.
     pub questions: Vec<Value>,
+    /// What the question rested on and is another now, while it is open.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stale: Vec<Difference>,
     /// The question itself, for who shows it.
     #[serde(skip)]
     pub asked: Question,
@@ -236,6 +240,7 @@ impl NeedsInput {
             context: question.context().map(str::to_owned),
             partial_state: question.partial_state().clone(),
             questions: whole["questions"].as_array().cloned().unwrap_or_default(),
+            stale: Vec::new(),
             asked: question.clone(),
         }
     }

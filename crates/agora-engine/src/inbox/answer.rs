@@ -5,27 +5,38 @@ use agora_core::canonical::{self, CanonicalError};
 use agora_core::entry::{Entry, Happening};
 use agora_core::job::{Attendance, Job};
 use agora_core::provider::lease::Lease;
-use agora_core::provider::ledger::{LedgerError, Paper, ThreadView};
+use agora_core::provider::ledger::{DispatchView, LedgerError, Paper, ThreadView};
+use agora_core::provider::secret::SecretError;
 use agora_core::provider::shelf::Clearing;
 use agora_core::question::Question;
 use agora_core::record::Record;
+use agora_core::route::{MOST_REFUSALS, NotEntitled, Party, entitled};
+use agora_core::spent::{self, Decision};
+use agora_core::stale::{Despite, Difference};
 use agora_core::state::{AskedQuestion, Illegal, QuestionState};
 use agora_core::wire::manifest::{Continuation, Verbatim};
 use agora_core::wire::receipt::{Receipt, Statement};
 use agora_core::{DispatchId, QuestionId, ThreadId, Timestamp};
 
+use super::asked_by;
+use super::rested::Submission;
 use crate::carry::accept::event;
 use crate::carry::{CarryError, Engine};
 use crate::error::Error;
+use crate::notice::NoticeKind;
 
 /// An answer that counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
     pub question_id: QuestionId,
     pub thread_id: ThreadId,
-    /// The dispatch that goes on with it.
+    /// The dispatch that goes on with it. Where the answer ended the thread: the one that asked.
     pub dispatch_id: DispatchId,
     pub receipt: Receipt,
+    /// What the question rested on and is another now.
+    pub stale: Vec<Difference>,
+    /// Whether a dispatch follows. Not when the answer to agora's own question was to stop.
+    pub goes_on: bool,
 }
 
 /// Why an answer did not count. Being late, early or second is a defined outcome, and changes nothing.
@@ -36,7 +47,7 @@ pub enum Refusal {
     #[error("the question `{0}` is not open yet")]
     NotOpen(QuestionId),
     #[error("the question `{question_id}` was answered before, by `{}` through `{}` at {at}", by.principal, by.door)]
-    AnsweredBefore { question_id: QuestionId, by: Answerer, at: Timestamp },
+    AnsweredBefore { question_id: QuestionId, by: Box<Answerer>, at: Timestamp },
     #[error("the question `{question_id}` is not open any more")]
     Closed {
         question_id: QuestionId,
@@ -50,6 +61,29 @@ pub enum Refusal {
         #[source]
         why: AnswerError,
     },
+    /// A secret of the thread is not to be had: the answer would be spent on a dispatch that cannot start. The question stays open.
+    #[error("the question `{question_id}` is not answered yet: what goes on with the answer could not start")]
+    CannotStart {
+        question_id: QuestionId,
+        #[source]
+        why: SecretError,
+    },
+    #[error("`{}` may not answer the question `{question_id}`", by.principal)]
+    NotEntitled {
+        question_id: QuestionId,
+        by: Box<Answerer>,
+        /// Those who may. Nobody: any person.
+        may_answer: Vec<Party>,
+        #[source]
+        why: NotEntitled,
+    },
+    /// What the question rested on has changed, and its route wants that to be confirmed: answer again, despite the changes. The
+    /// question stays open.
+    #[error("what the question `{question_id}` rested on has changed since it was asked")]
+    Changed { question_id: QuestionId, stale: Vec<Difference> },
+    /// What the question rested on has changed, and its route says that it fails then. The thread has ended.
+    #[error("what the question `{question_id}` rested on has changed since it was asked, and so it is over")]
+    Stale { question_id: QuestionId, stale: Vec<Difference> },
     #[error("the answer has no canonical form")]
     Canonical(#[source] CanonicalError),
 }
@@ -65,14 +99,38 @@ impl Engine {
         by: &Answerer,
         lease: Option<&dyn Lease>,
     ) -> Result<Answered, Error> {
+        self.answer_despite(Despite::Nothing, thread, question, given, by, lease).await
+    }
+
+    /// As [`Engine::answer`], by somebody who knows that what the question rested on has changed.
+    pub async fn answer_despite(
+        &self,
+        despite: Despite,
+        thread: &ThreadId,
+        question: &QuestionId,
+        given: &Given,
+        by: &Answerer,
+        lease: Option<&dyn Lease>,
+    ) -> Result<Answered, Error> {
         loop {
             let view = self.view(thread).await.map_err(Error::Carry)?;
             let asked = self.open_question(&view, question).await?;
-            let answers = given.understood(&asked.question).map_err(|why| {
+            let Some(()) = self.admit(&view, asked, by).await? else { continue };
+            let unfit = |why| {
                 let (question_id, question) = (question.clone(), Box::new(asked.question.clone()));
                 Error::Answer(Refusal::Unfit { question_id, question, why })
-            })?;
-            let before = self.last_job(&view).await?;
+            };
+            let answers = given.understood(&asked.question).map_err(unfit)?;
+            let decision = spent::decision(&asked.question, &answers).map_err(unfit)?;
+            let papers = self.last_papers(&view).await?;
+            let submission = Submission { answers: &answers, by, despite };
+            // Whoever stops needs nothing of what it rested on.
+            let stale = match decision {
+                Some(Decision::Stop) => Some(Vec::new()),
+                _ => self.weigh(&view, asked, &papers, &submission).await?,
+            };
+            let Some(stale) = stale else { continue };
+            let before = papers.job;
             let unsigned = |error| Error::Answer(Refusal::Canonical(error));
             let receipt = self.world().keys.receipt_signer().sign(Statement {
                 namespace: view.namespace.clone(),
@@ -85,21 +143,42 @@ impl Engine {
                 at: self.world().clock.now(),
             });
             let receipt = receipt.map_err(unsigned)?;
-            let job = self.next_job(before, asked, receipt.clone());
+            let (question_hash, by) = (asked.hash, by.clone());
+            let record = Record::QuestionAnswered {
+                question_id: question.clone(),
+                question_hash,
+                answers,
+                by,
+                stale: stale.clone(),
+            };
+            let asker = before.dispatch_id.clone();
+            let next = match decision {
+                Some(Decision::Stop) => None,
+                Some(Decision::Raise(more)) => {
+                    let job = self.next_job(before, asked, receipt.clone());
+                    Some(self.with_more(&view, job, asked, more).await?)
+                }
+                None => Some(self.next_job(before, asked, receipt.clone())),
+            };
             let answered = Answered {
                 question_id: question.clone(),
                 thread_id: thread.clone(),
-                dispatch_id: job.dispatch_id.clone(),
+                dispatch_id: next.as_ref().map_or(asker, |job| job.dispatch_id.clone()),
                 receipt,
+                stale,
+                goes_on: next.is_some(),
             };
-            let (question_hash, by) = (asked.hash, by.clone());
-            let record =
-                Record::QuestionAnswered { question_id: question.clone(), question_hash, answers, by };
-            let what = vec![record.into(), event(&job)];
-            let claim = lease.and_then(|_| self.claim_for(&job));
-            let papers = [Paper::Job(Box::new(job))].into_iter().chain(claim).collect();
-            match self.append(&view, what, papers).await {
-                Ok(()) => return Ok(answered),
+            let last = next.as_ref().map_or_else(|| Record::ThreadEnded {}.into(), event);
+            let claim = next.as_ref().filter(|_| lease.is_some()).and_then(|job| self.claim_for(job));
+            let papers = next.map(|job| Paper::Job(Box::new(job))).into_iter().chain(claim).collect();
+            match self.append(&view, vec![record.into(), last], papers).await {
+                Ok(()) => {
+                    if !answered.goes_on {
+                        self.clear_ended(&view).await.map_err(Error::Carry)?;
+                    }
+                    self.tell_of(NoticeKind::Answered, &view, asked).await;
+                    return Ok(answered);
+                }
                 // Something happened first: what is there now decides again.
                 Err(LedgerError::Moved { .. }) => {}
                 Err(error) => return Err(Error::Carry(CarryError::Ledger(error))),
@@ -116,7 +195,8 @@ impl Engine {
     ) -> Result<ThreadView, Error> {
         loop {
             let view = self.view(thread).await.map_err(Error::Carry)?;
-            self.open_question(&view, question).await?;
+            let asked = self.open_question(&view, question).await?;
+            let Some(()) = self.admit(&view, asked, by).await? else { continue };
             // Whoever dies before the rest is taken away leaves it behind, and is found by it.
             let lease = self.world().leases.try_take(thread).await;
             let _lease = lease.map_err(|error| Error::Carry(CarryError::Lease(error)))?;
@@ -124,11 +204,51 @@ impl Engine {
             match self.append(&view, vec![declined.into(), Record::ThreadEnded {}.into()], Vec::new()).await {
                 Ok(()) => {
                     self.clear_ended(&view).await.map_err(Error::Carry)?;
+                    self.tell_of(NoticeKind::Declined, &view, asked).await;
                     return self.view(thread).await.map_err(Error::Carry);
                 }
                 Err(LedgerError::Moved { .. }) => {}
                 Err(error) => return Err(Error::Carry(CarryError::Ledger(error))),
             }
+        }
+    }
+
+    /// Lets those in who may answer, and records that somebody else tried. `None`: something happened meanwhile; look again.
+    async fn admit(
+        &self,
+        view: &ThreadView,
+        asked: &AskedQuestion,
+        by: &Answerer,
+    ) -> Result<Option<()>, Error> {
+        let thread = (&view.thread_id, &view.thread);
+        let why = match entitled(thread, (&asked.question, &asked.terms), by, self.world().agents) {
+            Ok(()) => return Ok(Some(())),
+            Err(why) => why,
+        };
+        let question_id = asked.id.clone();
+        if asked.progress.refusals < MOST_REFUSALS {
+            let (question_id, by, why) = (question_id.clone(), by.clone(), why.to_string());
+            let (answers, stale) = (None, Vec::new());
+            let refused = Record::AnswerRefused { question_id, by, why, answers, stale };
+            match self.append(view, vec![refused.into()], Vec::new()).await {
+                Ok(()) => {}
+                Err(LedgerError::Moved { .. }) => return Ok(None),
+                Err(error) => return Err(Error::Carry(CarryError::Ledger(error))),
+            }
+        }
+        let may_answer = asked.terms.may_answer.clone();
+        Err(Error::Answer(Refusal::NotEntitled { question_id, by: Box::new(by.clone()), may_answer, why }))
+    }
+
+    /// Tells people what happened to a question, if its asker's papers can be read.
+    pub(crate) async fn tell_of(&self, kind: NoticeKind, view: &ThreadView, asked: &AskedQuestion) {
+        let asker = asked_by(&asked.id);
+        let papers = match &asker {
+            Some(asker) => self.world().ledger.dispatch(asker).await.ok().flatten(),
+            None => None,
+        };
+        if let Some(papers) = papers {
+            self.tell(kind, &view.thread_id, &papers.job, asked).await;
         }
     }
 
@@ -169,16 +289,32 @@ impl Engine {
         let question_id = question.clone();
         let how = Illegal::AnsweredAlready;
         Ok(match entries.iter().find_map(|entry| answer_to(question, entry)) {
-            Some((by, at)) => Refusal::AnsweredBefore { question_id, by: by.clone(), at },
+            Some((by, at)) => Refusal::AnsweredBefore { question_id, by: Box::new(by.clone()), at },
             None => Refusal::Closed { question_id, how },
         })
     }
 
-    async fn last_job(&self, view: &ThreadView) -> Result<Job, Error> {
+    async fn last_papers(&self, view: &ThreadView) -> Result<DispatchView, Error> {
         let last = view.thread.dispatches().last();
         let unknown = || Error::Carry(CarryError::UnknownThread(view.thread_id.clone()));
         let (last, _) = last.ok_or_else(unknown)?;
-        Ok(self.papers(last).await.map_err(Error::Carry)?.job)
+        self.papers(last).await.map_err(Error::Carry)
+    }
+
+    /// Raises the limit that is used up, for all dispatches of the thread from the next one on.
+    async fn with_more(
+        &self,
+        view: &ThreadView,
+        job: Job,
+        asked: &AskedQuestion,
+        more: Option<f64>,
+    ) -> Result<Job, Error> {
+        let used = self.prior(view, &job).await.map_err(Error::Carry)?.usage;
+        let mut job = job;
+        if let (Some(budget), Some(part)) = (&job.limits.budget, asked.question.spent()) {
+            job.limits.budget = Some(spent::raised(budget, part, more, &used));
+        }
+        Ok(job)
     }
 
     fn next_job(&self, before: Job, asked: &AskedQuestion, receipt: Receipt) -> Job {

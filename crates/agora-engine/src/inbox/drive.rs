@@ -2,6 +2,7 @@
 
 use agora_core::QuestionId;
 use agora_core::answer::{Answerer, Given};
+use agora_core::stale::{self, Despite};
 
 use super::answer::Answered;
 use crate::agora::Agora;
@@ -45,7 +46,7 @@ impl Agora {
     /// # async fn example(agora: agora_engine::Agora) -> Result<(), Box<dyn std::error::Error>> {
     /// use agora_engine::{Answerer, Given};
     ///
-    /// let by = Answerer { principal: "user:ann".into(), door: "slack".into() };
+    /// let by = Answerer::new("user:ann", "slack");
     /// let (thread, answered) = agora.answer(&"q_7f3k".parse()?, &Given::Text("sqlite".into()), &by).await?;
     /// println!("{} goes on as {}", answered.thread_id, answered.dispatch_id);
     /// let result = thread.wait().await?;
@@ -58,7 +59,19 @@ impl Agora {
         given: &Given,
         by: &Answerer,
     ) -> Result<(Thread, Answered), Error> {
-        self.asker(question).await?.answer_to(question, given, by).await
+        self.asker(question).await?.answer_to(Despite::Nothing, question, given, by).await
+    }
+
+    /// As [`Agora::answer`], by somebody who knows what of all that the question rested on has changed ([`Agora::stale`]). Where the
+    /// route asks again when something changed, only this counts.
+    pub async fn answer_despite(
+        &self,
+        despite: Despite,
+        question: &QuestionId,
+        given: &Given,
+        by: &Answerer,
+    ) -> Result<(Thread, Answered), Error> {
+        self.asker(question).await?.answer_to(despite, question, given, by).await
     }
 
     /// Declines a question: its thread has failed.
@@ -72,20 +85,22 @@ impl Thread {
     /// Answers the question that is open.
     pub async fn answer(&self, given: impl Into<Given>, by: &Answerer) -> Result<(Self, Answered), Error> {
         let question = self.open_question().await?;
-        self.answer_to(&question, &given.into(), by).await
+        self.answer_to(Despite::Nothing, &question, &given.into(), by).await
     }
 
     async fn answer_to(
         &self,
+        despite: Despite,
         question: &QuestionId,
         given: &Given,
         by: &Answerer,
     ) -> Result<(Self, Answered), Error> {
         let lease = self.try_lease().await?;
-        let answered = self.engine.answer(self.id(), question, given, by, lease.as_deref()).await?;
+        let answered = self.engine.answer_despite(despite, self.id(), question, given, by, lease.as_deref()).await?;
         let dispatch_id = answered.dispatch_id.clone();
         let next = Self::new(self.agora.clone(), self.engine.clone(), self.id().clone(), dispatch_id);
         match lease {
+            _ if !answered.goes_on => {}
             Some(lease) => next.carry_accepted(lease),
             None => next.carry().await?,
         }
@@ -104,7 +119,7 @@ impl Thread {
     /// # async fn example(agora: agora_engine::Agora) -> Result<(), Box<dyn std::error::Error>> {
     /// use agora_engine::{Answerer, Dispatch};
     ///
-    /// let me = Answerer { principal: "user:ann".into(), door: "example".into() };
+    /// let me = Answerer::new("user:ann", "example");
     /// let thread = agora.dispatch(Dispatch::to("planner")).await?;
     /// let done = thread.drive(&me, |asked| async move { format!("whatever fits {}", asked.question) }).await?;
     /// println!("{}", done.output.text);
@@ -121,6 +136,11 @@ impl Thread {
             let result = thread.wait().await?;
             let Some(asked) = result.needs_input.clone() else { return Ok(result) };
             let question = asked.question_id.clone();
+            // Whoever is asked sees it.
+            let despite = match stale::hash(&asked.stale) {
+                Ok(seen) if !asked.stale.is_empty() => Despite::Seen(seen),
+                Ok(_) | Err(_) => Despite::Nothing,
+            };
             match ask(asked).await.into() {
                 Reaction::Leave => return Ok(result),
                 Reaction::Decline => {
@@ -128,7 +148,11 @@ impl Thread {
                     return thread.describe().await;
                 }
                 Reaction::Answer(given) => {
-                    (thread, _) = thread.answer_to(&question, &given, by).await?;
+                    let answered;
+                    (thread, answered) = thread.answer_to(despite, &question, &given, by).await?;
+                    if !answered.goes_on {
+                        return thread.describe().await;
+                    }
                 }
             }
         }

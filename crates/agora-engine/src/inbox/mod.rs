@@ -2,6 +2,7 @@
 
 mod answer;
 mod drive;
+pub(crate) mod rested;
 
 use agora_core::provider::ledger::{OpenFilter, OpenQuestion};
 use agora_core::{DispatchId, QuestionId};
@@ -33,6 +34,6 @@ impl Agora {
 }
 
 /// Returns the dispatch that asked: it has the same digits.
-fn asked_by(question: &QuestionId) -> Option<DispatchId> {
+pub(crate) fn asked_by(question: &QuestionId) -> Option<DispatchId> {
     format!("d_{}", question.as_str().strip_prefix("q_")?).parse().ok()
 }

@@ -3,6 +3,7 @@
 mod container;
 mod file;
 mod project;
+mod route;
 mod sift;
 mod vault;
 
@@ -15,6 +16,7 @@ use agora_core::Name;
 use agora_core::blobs::Blobs;
 use agora_core::bundle::VariableName;
 use agora_core::provider::secret::SecretStore;
+use agora_core::route::{AgentsMay, Routes};
 use agora_core::secret::SecretValue;
 use agora_core::time::Clock;
 use agora_core::wall::{Isolation, Wish};
@@ -26,12 +28,14 @@ use agora_providers::ground::LocalGrounds;
 use agora_providers::keys::engine_secret;
 use agora_providers::lease::LocalLeases;
 use agora_providers::ledger::SqliteLedger;
+use agora_providers::registry::LocalRegistry;
 use agora_providers::shelf::LocalShelf;
 use agora_providers::trust::TrustStore;
 use agora_providers::{Home, SystemAlarm};
 
 use crate::carry::CarryError;
 use crate::error::Error;
+use crate::notice::{Notifier, Quiet};
 use crate::world::{Entropy, Target, Task, Tasks, World};
 use vault::LocalVault;
 
@@ -60,6 +64,12 @@ pub struct Settings {
     pub ignored: Option<Ignored>,
     /// Whether workspaces may be made of layers, by overlayfs, where the machine can. Else they are copies.
     pub workspace_layers: Layers,
+    /// Who gets which question, who may answer it, and what silence means.
+    pub routes: Routes,
+    /// What agents may do about questions.
+    pub agents: AgentsMay,
+    /// Who tells people about questions, away from the terminal.
+    pub notifier: Arc<dyn Notifier>,
 }
 
 /// A named place to run.
@@ -112,6 +122,9 @@ impl Settings {
             store_max_bytes: 10 << 30,
             ignored: None,
             workspace_layers: Layers::Auto,
+            routes: Routes::default(),
+            agents: AgentsMay::default(),
+            notifier: Arc::new(Quiet),
         }
     }
 
@@ -161,6 +174,7 @@ impl Settings {
                 LocalGrounds::new(home.clone(), &self.git_environment).with_layers(self.workspace_layers),
             ),
             blobs,
+            registry: Arc::new(LocalRegistry::new(home.clone())),
             vault: Arc::new(LocalVault {
                 secrets,
                 codex: CodexHome::below(home.root()),
@@ -174,6 +188,8 @@ impl Settings {
             tasks: Arc::new(TokioTasks),
             entropy: Arc::new(SystemEntropy),
             boot: boot_id().map_err(Error::Machine)?,
+            agents: self.agents,
+            notifier: Arc::clone(&self.notifier),
         })
     }
 }

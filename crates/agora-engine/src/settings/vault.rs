@@ -6,7 +6,7 @@ use std::sync::Arc;
 use agora_core::ThreadId;
 use agora_core::job::Job;
 use agora_core::login::{CHATGPT_ACCESS, CHATGPT_ACCOUNT, CHATGPT_ID, CODEX};
-use agora_core::provider::secret::{SecretError, SecretStore};
+use agora_core::provider::secret::{SecretError, SecretStanding, SecretStore};
 use agora_core::secret::{SecretName, SecretRef};
 use agora_core::time::Clock;
 use agora_core::wire::bootstrap::Supplied;
@@ -71,6 +71,15 @@ impl Vault for LocalVault {
             SecretRef::AwsSecretsManager(_) => {
                 Supplied::Unreachable("this agora was built without AWS".to_owned())
             }
+        }
+    }
+
+    async fn standing(&self, reference: &SecretRef) -> Result<Option<SecretStanding>, SecretError> {
+        match reference {
+            // It is renewed whenever it is handed out.
+            SecretRef::Local(name) if chatgpt_part(name).is_some() => Ok(None),
+            SecretRef::Local(name) => self.secrets.standing(name).await.map(Some),
+            SecretRef::Command(_) | SecretRef::AwsSecretsManager(_) => Ok(None),
         }
     }
 

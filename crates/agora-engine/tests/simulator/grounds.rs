@@ -1,12 +1,14 @@
-//! Nobody in a story works on anything: workspaces begin empty.
+//! Nobody in a story works on anything: workspaces begin empty. And nobody registers anything: names mean nothing.
 
 use agora_core::ground::{Ground, GroundRequest};
 use agora_core::job::Job;
 use agora_core::provider::Unavailable;
 use agora_core::provider::ground::{CameHome, GroundError, Grounds, GroundsSwept};
+use agora_core::provider::registry::{Registry, RegistryError, RegistryKey, Version};
+use agora_core::stale::Difference;
 use agora_core::wire::manifest::WorkspaceAt;
 use agora_core::wire::report::Report;
-use agora_core::{DispatchId, ThreadId};
+use agora_core::{BundleKind, DispatchId, Name, Namespace, ThreadId};
 use async_trait::async_trait;
 
 #[derive(Debug)]
@@ -31,6 +33,10 @@ impl Grounds for NoGrounds {
         Ok(None)
     }
 
+    async fn moved(&self, of: &[(ThreadId, Ground)]) -> Vec<Vec<Difference>> {
+        of.iter().map(|_| Vec::new()).collect()
+    }
+
     async fn forget(&self, _thread: &ThreadId) -> Result<(), Unavailable> {
         Ok(())
     }
@@ -41,5 +47,27 @@ impl Grounds for NoGrounds {
 
     async fn list(&self) -> Result<Vec<ThreadId>, Unavailable> {
         Ok(Vec::new())
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct NoNames;
+
+#[async_trait]
+impl Registry for NoNames {
+    async fn latest(&self, _key: &RegistryKey) -> Result<Option<Version>, RegistryError> {
+        Ok(None)
+    }
+
+    async fn versions(&self, _key: &RegistryKey) -> Result<Vec<Version>, RegistryError> {
+        Ok(Vec::new())
+    }
+
+    async fn names(&self, _: &Namespace, _: BundleKind) -> Result<Vec<(Name, Version)>, RegistryError> {
+        Ok(Vec::new())
+    }
+
+    async fn append(&self, _key: &RegistryKey, _version: Version) -> Result<(), RegistryError> {
+        Err(RegistryError::Moved)
     }
 }

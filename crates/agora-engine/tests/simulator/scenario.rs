@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicI64;
 
 use agora_core::blobs::Blobs;
 use agora_core::provider::ledger::Ledger;
-use agora_engine::{Engine, Sweep, Target, World};
+use agora_engine::{AgentsMay, Engine, Quiet, Sweep, Target, World};
 
 use crate::deed::{self, Deed, Told};
 use crate::executor::{Executor, Process};
-use crate::grounds::NoGrounds;
+use crate::grounds::{NoGrounds, NoNames};
 use crate::machine::{Faults, Machine};
 use crate::seams::{Seams, whole};
 use crate::store::{Kind, Store};
@@ -87,6 +87,7 @@ impl Story {
             grounds: Arc::new(NoGrounds),
             shelf: seams.clone(),
             blobs: Blobs::new(seams.clone()),
+            registry: Arc::new(NoNames),
             vault: seams.clone(),
             targets: BTreeMap::from([("local".parse().unwrap(), target)]),
             keys: self.machine.keys.clone(),
@@ -95,6 +96,8 @@ impl Story {
             tasks: seams.clone(),
             entropy: seams,
             boot: "boot".to_owned(),
+            agents: AgentsMay::Relay,
+            notifier: Arc::new(Quiet),
         };
         (process, Engine::new(world))
     }

@@ -66,9 +66,7 @@ impl Taker<'_> {
 
     /// Returns the directory of a URL's cached repository, made when it is not there. Held while it is made.
     fn cache(&self, git: &Git, url: &str) -> Result<PathBuf, GroundError> {
-        let hash = ContentHash::of(without_user(url).as_bytes()).to_string();
-        let name: String = hash.rsplit(':').next().unwrap_or_default().chars().take(20).collect();
-        let dir = self.home.join("repositories").join(name);
+        let dir = cache_of(self.home, url);
         let broken = |error| GroundError::Unavailable(unavailable("make", &dir, error));
         fs::create_dir_all(&dir).map_err(broken)?;
         let lock = fs::File::create(dir.join("agora.lock")).map_err(broken)?;
@@ -132,6 +130,28 @@ impl Taker<'_> {
     }
 }
 
+/// Names the directory of a URL's cached repository.
+fn cache_of(home: &Path, url: &str) -> PathBuf {
+    let hash = ContentHash::of(without_user(url).as_bytes()).to_string();
+    let name: String = hash.rsplit(':').next().unwrap_or_default().chars().take(20).collect();
+    home.join("repositories").join(name)
+}
+
+/// Lets the repository of a ground borrow from where the fetched one is now: the home may have been moved since it was made. Nobody
+/// works there meanwhile: a ground is one thread's, and its next worker has not started.
+pub(super) fn borrow_again(home: &Path, url: &str, files: &Path) -> io::Result<()> {
+    let info = files.join(".git/objects/info");
+    let objects = fs::canonicalize(cache_of(home, url).join("objects"))?;
+    let line = [objects.as_os_str().as_encoded_bytes(), b"\n"].concat();
+    if fs::read(info.join("alternates"))? == line {
+        return Ok(());
+    }
+    let new = info.join("alternates.new");
+    fs::write(&new, line)?;
+    Owner::of_this_process().set(&new)?;
+    fs::rename(new, info.join("alternates"))
+}
+
 /// Gives everything its owner, and counts the files.
 fn own(dir: &Path, owner: Owner) -> io::Result<u64> {
     let mut count = 0;
@@ -143,7 +163,7 @@ fn own(dir: &Path, owner: Owner) -> io::Result<u64> {
     Ok(count)
 }
 
-fn resolve(git: &Git, dir: &Path, rev: &str) -> Result<String, GroundError> {
+pub(super) fn resolve(git: &Git, dir: &Path, rev: &str) -> Result<String, GroundError> {
     let arguments = ["--verify", "--quiet", "--end-of-options"].map(OsString::from);
     let rev_of = OsString::from(format!("{rev}^{{commit}}"));
     let resolved = git.call(dir, "rev-parse").run(arguments.into_iter().chain([rev_of]));

@@ -5,17 +5,20 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use agora_core::ground::{Author, Ground, GroundRequest};
+use agora_core::ground::{Author, Ground, GroundRequest, Source};
 use agora_core::job::Job;
 use agora_core::provider::Unavailable;
 use agora_core::provider::ground::{CameHome, GroundError, Grounds, GroundsSwept};
+use agora_core::stale::Difference;
 use agora_core::wire::manifest::{Layers, Location, People, WorkspaceAt};
 use agora_core::wire::report::Report;
 use agora_core::{DispatchId, ThreadId};
 use async_trait::async_trait;
 
 use super::base::{BASES, Bases, Hold};
+use super::commit;
 use super::copy::Owner;
+use super::moved::Looks;
 use super::take::{FILES, PIN, Taker, dir_of, unavailable};
 use crate::blocking::blocking;
 use crate::git::Git;
@@ -147,6 +150,10 @@ impl Grounds for LocalGrounds {
 
     fn locate(&self, ground: &Ground, job: &Job) -> Result<WorkspaceAt, Unavailable> {
         let dir = dir_of(self.home.root(), &job.thread_id);
+        if let Source::Url { url, .. } = &ground.source {
+            commit::borrow_again(self.home.root(), url, &dir.join(FILES))
+                .map_err(|error| unavailable("find the repository that was fetched for", &dir, error))?;
+        }
         let base = ground.base.as_ref().map(|name| self.home.root().join(BASES).join(name).join("files"));
         let people = ground.source.is_git().then(|| People {
             author: ground.author.clone().unwrap_or_else(Author::nobody),
@@ -180,6 +187,18 @@ impl Grounds for LocalGrounds {
         let path = self.note(thread, dispatch);
         let bytes = read_capped(&path, 1 << 20).map_err(|error| unavailable("read", &path, error))?;
         Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    }
+
+    async fn moved(&self, of: &[(ThreadId, Ground)]) -> Vec<Vec<Difference>> {
+        if of.is_empty() {
+            return Vec::new();
+        }
+        let (this, of) = (self.clone(), of.to_vec());
+        blocking(move || {
+            let mut looks = Looks::default();
+            of.iter().map(|(thread, ground)| this.moved_now(ground, thread, &mut looks)).collect()
+        })
+        .await
     }
 
     async fn forget(&self, thread: &ThreadId) -> Result<(), Unavailable> {

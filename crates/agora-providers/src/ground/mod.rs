@@ -8,7 +8,8 @@
 //!
 //! `index` and `base` are the cache, `copy` reads what may change meanwhile, `repository` makes what an agent's git sees, `commit`
 //! takes a commit instead of a working tree, `homecoming` brings work back as a ref, `apply` into the
-//! user's own tree, both with a repository of our `own`; `local` is the provider.
+//! user's own tree, both with a repository of our `own`; `local` is the provider, `moved` tells
+//! whether a source is still what was taken.
 
 mod apply;
 mod base;
@@ -17,6 +18,7 @@ mod copy;
 mod homecoming;
 mod index;
 mod local;
+mod moved;
 mod own;
 mod pick;
 mod repository;

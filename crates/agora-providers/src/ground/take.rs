@@ -46,6 +46,8 @@ pub(super) const FILES: &str = "files";
 pub(super) const GONE: &str = "gone";
 /// Which base it stands on: written while that is held.
 pub(super) const PIN: &str = "pin";
+/// When the source was looked at, in nanoseconds of the clock that stamps files.
+pub(super) const TAKEN: &str = "taken";
 
 impl Taker<'_> {
     /// Takes a working tree, or a plain directory.
@@ -62,6 +64,7 @@ impl Taker<'_> {
             None => Source::Directory { path: path.to_owned() },
         };
         let looked_at = self.clock().map_err(failed("write", self.staged))?;
+        fs::write(self.staged.join(TAKEN), looked_at.to_string()).map_err(failed("write", self.staged))?;
         let mut found = walk::walk(&root, self.home).map_err(failed("list", &root))?;
         if found.entries.len() > MOST {
             let why = io::Error::other(format!("it has more than {MOST} files"));

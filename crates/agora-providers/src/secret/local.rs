@@ -8,7 +8,7 @@ use std::sync::Arc;
 use age::x25519::Identity;
 use agora_core::Timestamp;
 use agora_core::limits::SECRET_BYTES;
-use agora_core::provider::secret::{SecretChange, SecretError, SecretStore};
+use agora_core::provider::secret::{SecretChange, SecretError, SecretStanding, SecretStore};
 use agora_core::secret::{SecretName, SecretValue, ShortSecrets};
 use agora_core::time::Clock;
 use async_trait::async_trait;
@@ -40,6 +40,9 @@ struct Sealed {
     name: SecretName,
     value: String,
     expires_at: Option<Timestamp>,
+    /// When it got this value. Not known of what was stored before this was noted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    valued_at: Option<Timestamp>,
 }
 
 impl Drop for Sealed {
@@ -88,6 +91,13 @@ impl LocalSecrets {
         SecretValue::new(value, ShortSecrets::Allow).map_err(|_| SecretError::Sealed(name.clone()))
     }
 
+    fn look(&self, name: &SecretName) -> Result<SecretStanding, SecretError> {
+        let missing = || SecretError::NotFound(name.clone());
+        let key = key::read(&self.home)?.ok_or_else(missing)?;
+        let opened = self.open(name, &key)?.ok_or_else(missing)?;
+        Ok(SecretStanding { valued_at: opened.valued_at, expires_at: opened.expires_at })
+    }
+
     fn write(
         &self,
         name: &SecretName,
@@ -100,13 +110,17 @@ impl LocalSecrets {
         let _lock = self.lock()?;
         let key = key::read_or_make(&self.home)?;
         // What cannot be opened any more is replaced: that is how a person mends it.
-        let change = match self.open(name, &key) {
-            Ok(None) => SecretChange::New,
-            Ok(Some(before)) if before.value == value.expose() => SecretChange::Unchanged,
-            Ok(Some(_)) | Err(SecretError::Sealed(_)) => SecretChange::Rotated,
+        let now = Some(self.clock.now());
+        let (change, valued_at) = match self.open(name, &key) {
+            Ok(None) => (SecretChange::New, now),
+            Ok(Some(before)) if before.value == value.expose() => {
+                (SecretChange::Unchanged, before.valued_at.or(now))
+            }
+            Ok(Some(_)) | Err(SecretError::Sealed(_)) => (SecretChange::Rotated, now),
             Err(error) => return Err(error),
         };
-        let sealed = Sealed { version: 1, name: name.clone(), value: value.expose().to_owned(), expires_at };
+        let (name_inside, value) = (name.clone(), value.expose().to_owned());
+        let sealed = Sealed { version: 1, name: name_inside, value, expires_at, valued_at };
         let cannot = || SecretError::Sealed(name.clone());
         let plain = Zeroizing::new(serde_json::to_vec(&sealed).map_err(|_| cannot())?);
         let bytes = age::encrypt(&key.to_public(), &plain).map_err(|_| cannot())?;
@@ -162,6 +176,11 @@ impl SecretStore for LocalSecrets {
     async fn get(&self, name: &SecretName) -> Result<SecretValue, SecretError> {
         let (this, name) = (self.clone(), name.clone());
         blocking(move || this.read(&name)).await
+    }
+
+    async fn standing(&self, name: &SecretName) -> Result<SecretStanding, SecretError> {
+        let (this, name) = (self.clone(), name.clone());
+        blocking(move || this.look(&name)).await
     }
 
     async fn remove(&self, name: &SecretName) -> Result<(), SecretError> {

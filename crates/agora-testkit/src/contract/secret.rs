@@ -21,6 +21,16 @@ pub async fn secret_store(store: &dyn SecretStore, clock: &SetClock) {
     assert_eq!(store.put(&claude, &value("second\n\"välue\""), None).await.unwrap(), SecretChange::Rotated);
     assert_eq!(store.get(&claude).await.unwrap().expose(), "second\n\"välue\"");
 
+    clock.set("2026-11-15T12:10:00Z");
+    let valued_at = |text: &str| Some(text.parse().unwrap());
+    let stands = store.standing(&claude).await.unwrap();
+    assert_eq!((stands.valued_at, stands.expires_at), (valued_at("2026-11-15T12:00:00Z"), None));
+    store.put(&claude, &value("second\n\"välue\""), None).await.unwrap();
+    assert_eq!(store.standing(&claude).await.unwrap(), stands, "the same value is as old as it was");
+    store.put(&claude, &value("third-value"), None).await.unwrap();
+    assert_eq!(store.standing(&claude).await.unwrap().valued_at, valued_at("2026-11-15T12:10:00Z"));
+    assert!(matches!(store.standing(&codex).await, Err(SecretError::NotFound(_))));
+
     let expires_at = Some("2026-11-15T13:00:00Z".parse().unwrap());
     store.put(&codex, &value("short-lived"), expires_at).await.unwrap();
     clock.set("2026-11-15T12:59:59.999Z");
@@ -28,6 +38,7 @@ pub async fn secret_store(store: &dyn SecretStore, clock: &SetClock) {
     clock.set("2026-11-15T13:00:00Z");
     let expired = store.get(&codex).await.expect_err("its time is over");
     assert!(matches!(expired, SecretError::Expired { .. }), "{expired:?}");
+    assert_eq!(store.standing(&codex).await.unwrap().expires_at, expires_at, "it is told all the same");
     assert_eq!(store.names().await.unwrap(), [claude, codex.clone()]);
 
     let longer = Some("2026-11-15T14:00:00Z".parse().unwrap());

@@ -37,6 +37,29 @@ impl Request {
         names
     }
 
+    /// Returns the calls of tools that the conversation holds so far, in their order, each as name and input in one text.
+    pub fn calls(&self) -> Vec<String> {
+        let blocks = list(&self.body["messages"]).iter().flat_map(|message| list(&message["content"]));
+        let said = blocks.filter(|block| block["type"] == "tool_use");
+        let items = list(&self.body["input"]).iter();
+        let made = items.filter(|item| item["type"].as_str().is_some_and(|kind| kind.ends_with("_call")));
+        let input = |call: &Value| {
+            let input = ["input", "arguments", "action"].into_iter().find_map(|key| call.get(key));
+            input
+                .map(|input| input.as_str().map_or_else(|| input.to_string(), str::to_owned))
+                .unwrap_or_default()
+        };
+        said.chain(made)
+            .map(|call| format!("{} {}", call["name"].as_str().unwrap_or_default(), input(call)))
+            .collect()
+    }
+
+    /// Returns what agent and model said to each other so far, in its order. Without what only says how it is to be cached.
+    pub fn conversation(&self) -> Vec<Value> {
+        let said = list(&self.body["messages"]).iter().chain(list(&self.body["input"]));
+        said.cloned().map(without_caching).collect()
+    }
+
     /// Returns what the agent's maker, operator and files tell the model above the conversation: the system prompt,
     /// and the messages that are neither the user's nor the model's.
     pub fn system_text(&self) -> String {
@@ -53,6 +76,18 @@ impl Request {
 fn texts(content: &Value) -> Vec<&str> {
     let blocks = list(content).iter().filter_map(|block| block["text"].as_str());
     content.as_str().into_iter().chain(blocks).collect()
+}
+
+fn without_caching(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(fields) => {
+            fields.remove("cache_control");
+            fields.values_mut().for_each(|value| *value = without_caching(value.take()));
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| *value = without_caching(value.take())),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    value
 }
 
 pub(super) fn list(value: &Value) -> &[Value] {

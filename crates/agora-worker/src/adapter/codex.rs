@@ -14,7 +14,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    End, Environment, Invocation, Job, Listener, RuntimeExit, Verdict, check_size, words, write_aid,
+    End, Environment, Invocation, Job, Listener, Runtime, RuntimeExit, Verdict, check_size, version, words,
+    write_aid,
 };
 use crate::child::{Input, SoftSignal, Why};
 use crate::fault::{Fault, workspace};
@@ -170,6 +171,7 @@ pub(super) fn listener() -> Box<dyn Listener> {
 struct Listening {
     before: Usage,
     model: String,
+    version: Option<String>,
     session: Option<String>,
     text: String,
     action: Option<String>,
@@ -196,6 +198,7 @@ impl Listening {
         Self {
             before: session.map(|session| session.total.clone()).unwrap_or_default(),
             model: job.task.model().as_ref().map_or_else(|| "codex".to_owned(), model_name),
+            version: version::installed(&Runtime::Codex, job.environment),
             session: session.map(|session| session.id.clone()),
             wants_structure: job.task.subagent.output_schema.is_some(),
             ..Self::default()
@@ -271,7 +274,7 @@ impl Listener for Listening {
         let structured = serde_json::from_str(&self.text).ok().filter(|_| self.wants_structure);
         let mark = |id| SessionMark {
             runtime: "codex".to_owned(),
-            version: None,
+            version: self.version.clone(),
             id,
             total: total.clone(),
             deferred: None,
@@ -281,7 +284,8 @@ impl Listener for Listening {
         RuntimeExit {
             structured,
             usage,
-            session: self.session.map(mark),
+            session: self.session.clone().map(mark),
+            runtime_version: self.version,
             ..RuntimeExit::new(verdict, self.text)
         }
     }

@@ -12,6 +12,7 @@ pub(crate) mod command;
 pub(crate) mod external;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod trial;
+pub(crate) mod version;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -56,6 +56,7 @@ fn note(invoked: &Invoked, desk: &mut Desk) {
     });
     report.versions = Versions {
         agora: env!("CARGO_PKG_VERSION").to_owned(),
+        manifest: invoked.task.manifest.schema(),
         adapter: invoked.runtime.word().to_owned(),
         runtime: exit.runtime_version.clone(),
     };

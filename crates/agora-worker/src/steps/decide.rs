@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use agora_core::bundle::Budget;
 use agora_core::limits::SENTINEL_BYTES;
 use agora_core::marker::{self, Marker};
 use agora_core::question::Question;
-use agora_core::sentinel;
-use serde_json::json;
+use agora_core::spent::{self, BudgetPart};
 
 use super::invoke::Invoked;
 use crate::adapter::{RuntimeExit, Verdict};
@@ -46,8 +46,10 @@ enum Limit {
     Disk,
     /// A part of the budget: pauses, or fails where the dispatch wants that.
     Budget {
+        part: &'static str,
         what: String,
-        fails: bool,
+        /// The whole budget, to ask about. `None`: it is to fail.
+        asks: Option<Budget>,
     },
 }
 
@@ -79,7 +81,11 @@ fn in_output(text: &str, workspace: &Path) -> Option<Result<Question, Unreadable
 
 fn limit(task: &Task, ended: &Ended, exit: &RuntimeExit, minutes_left: bool) -> Option<Limit> {
     let limits = &task.manifest.limits;
-    let budget = |what: String| Limit::Budget { what, fails: budget::fails(task) };
+    let budget = |part: &'static str| Limit::Budget {
+        part,
+        what: budget::words(task, part),
+        asks: limits.budget.clone().filter(|_| !budget::fails(task)),
+    };
     if ended.out_of_memory {
         return Some(Limit::Memory(limits.memory_bytes.unwrap_or_default()));
     }
@@ -89,9 +95,9 @@ fn limit(task: &Task, ended: &Ended, exit: &RuntimeExit, minutes_left: bool) -> 
     match (ended.stopped, &exit.verdict) {
         (Some(Why::Disk), _) => Some(Limit::Disk),
         (Some(Why::Time), _) if minutes_left => Some(Limit::Time(u64::from(limits.timeout_seconds))),
-        (Some(Why::Time), _) => Some(budget(budget::words(task, "minutes"))),
-        (Some(Why::Budget), _) => Some(budget(budget::words(task, "tokens"))),
-        (_, Verdict::Budget(part)) if budget::has(task, part) => Some(budget(budget::words(task, part))),
+        (Some(Why::Time), _) => Some(budget("minutes")),
+        (Some(Why::Budget), _) => Some(budget("tokens")),
+        (_, Verdict::Budget(part)) if budget::has(task, part) => Some(budget(part)),
         _ => None,
     }
 }
@@ -118,8 +124,10 @@ pub(crate) fn decide(evidence: Evidence, cancelled: bool) -> Ending {
         Some(Limit::Memory(bytes)) => return Ending::Failed(Fault::Memory { bytes }),
         Some(Limit::Disk) => return Ending::Failed(Fault::Disk),
         Some(Limit::Processes(most)) => return Ending::Failed(Fault::Processes { most }),
-        Some(Limit::Budget { what, fails: true }) => return Ending::Failed(Fault::Budget(what)),
-        Some(Limit::Budget { what, fails: false }) => return raise_the_limit(&what),
+        Some(Limit::Budget { what, asks: None, .. }) => return Ending::Failed(Fault::Budget(what)),
+        Some(Limit::Budget { part, what, asks: Some(budget) }) => {
+            return raise_the_limit(part, &what, &budget);
+        }
         None => {}
     }
     match verdict {
@@ -131,21 +139,10 @@ pub(crate) fn decide(evidence: Evidence, cancelled: bool) -> Ending {
     }
 }
 
-/// Agora's own question, when a budget is used up.
-pub(crate) fn raise_the_limit(what: &str) -> Ending {
-    let question = json!({
-        "question": format!("The thread's budget is used up: {what}. Raise the limit?"),
-        "header": "Budget",
-        "options": [
-            {"label": "Raise it", "description": "The thread goes on with as much again."},
-            {"label": "Stop here", "description": "The thread ends with what it has."}
-        ],
-        "human": true
-    });
-    match sentinel::parse(question.to_string().as_bytes()) {
-        Ok(question) => Ending::NeedsInput(question),
-        Err(_) => Ending::Failed(Fault::Budget(what.to_owned())),
-    }
+/// agora's own question, when a budget is used up.
+pub(crate) fn raise_the_limit(part: &str, what: &str, budget: &Budget) -> Ending {
+    let asked = BudgetPart::from_word(part).and_then(|part| spent::question(part, budget).ok());
+    asked.map_or_else(|| Ending::Failed(Fault::Budget(what.to_owned())), Ending::NeedsInput)
 }
 
 #[cfg(test)]

@@ -83,7 +83,10 @@ fn a_cancel_keeps_a_question_and_opens_none() {
 
 #[test]
 fn a_budget_pauses_unless_it_is_to_fail() {
-    let budget = |fails| Evidence { limit: Some(Limit::Budget { what: "2 turns".into(), fails }), ..plain() };
+    let budget = |fails: bool| {
+        let asks = (!fails).then(|| Budget { turns: Some(2), ..Budget::default() });
+        Evidence { limit: Some(Limit::Budget { part: "turns", what: "2 turns".into(), asks }), ..plain() }
+    };
     assert_eq!(say(decide(budget(true), false)), "failed provider-failed budget");
     assert!(
         say(decide(budget(false), false)).starts_with("needs_input The thread's budget is used up: 2 turns.")

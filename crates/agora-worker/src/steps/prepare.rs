@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::environment::Equipped;
 use super::fetch;
 use super::setup::SetUp;
-use crate::adapter::{Environment, Runtime};
+use crate::adapter::{Environment, Runtime, version};
 use crate::desk::Desk;
 use crate::fault::{Fault, FetchFault, workspace};
 use crate::hashing::Hashing;
@@ -94,7 +94,10 @@ pub(crate) fn prepare(set_up: SetUp, desk: &mut Desk) -> Result<Ready, Fault> {
         None => baselines(prior.baseline.as_ref(), &laid, &task.seal, desk)?,
     };
     let session = match &prior.session {
-        Some(session) => restore_session(session, &runtime, &task.seal, desk)?,
+        Some(session) => {
+            let installed = version::installed(&runtime, &environment);
+            restore_session(session, (&runtime, installed.as_deref()), &task.seal, desk)?
+        }
         None => None,
     };
     if !matches!(task.occasion, Occasion::First) {
@@ -260,7 +263,7 @@ fn make_anew(home: &Path, below: &Path) -> io::Result<()> {
 /// Puts the runtime's conversation back, if this runtime can go on with it.
 fn restore_session(
     session: &PriorSession,
-    runtime: &Runtime,
+    (runtime, installed): (&Runtime, Option<&str>),
     seal: &Seal,
     desk: &mut Desk,
 ) -> Result<Option<agora_core::wire::report::SessionMark>, Fault> {
@@ -268,6 +271,16 @@ fn restore_session(
         desk.warn(format!("the conversation was `{}`'s; this is `{}`", session.mark.runtime, runtime.word()));
         return Ok(None);
     };
+    let kept_by = session.mark.version.as_deref();
+    if !version::is_compatible(kept_by, installed) {
+        let (kept_by, installed) = (kept_by.unwrap_or_default(), installed.unwrap_or_default());
+        desk.warn(format!(
+            "the conversation was kept by `{}` {kept_by}, and {installed} is installed: it begins anew, with the workspace and the \
+             partial state",
+            runtime.word()
+        ));
+        return Ok(None);
+    }
     let dir = desk.place.home().join(below);
     make_anew(&desk.place.home(), below).map_err(workspace("making room for the session"))?;
     with_sealed("the thread's session", &session.files, seal, Content::Session, |opening| {

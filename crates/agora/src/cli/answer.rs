@@ -6,13 +6,14 @@ use agora_core::QuestionId;
 use agora_core::answer::Given;
 use agora_core::provider::ledger::OpenFilter;
 use agora_core::state::QuestionState;
-use agora_engine::{Agora, Answered, Thread};
+use agora_engine::{Agora, Answered, Despite, Thread};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::Context;
 use super::dispatch::run::follow_to;
 use super::dispatch::{open, start_carrier};
+use crate::asking;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::person;
@@ -39,6 +40,9 @@ pub(super) struct Answer {
     /// Say that nobody will answer: the thread ends
     #[arg(long, conflicts_with_all = ["answers", "from_file", "follow"])]
     decline: bool,
+    /// Answer although what the question rested on has changed, where its route asks for that
+    #[arg(long, conflicts_with = "decline")]
+    despite_changes: bool,
     /// Stay, and tell how it goes on
     #[arg(long)]
     follow: bool,
@@ -57,6 +61,7 @@ struct Wish {
 impl Answer {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let (follow, pause_ok) = (self.follow, self.pause_ok);
+        let despite = if self.despite_changes { Despite::Anything } else { Despite::Nothing };
         let Wish { id, given } = self.wish()?;
         let agora = open(context).await?;
         let question = find(context, &agora, id.as_deref()).await?;
@@ -70,7 +75,11 @@ impl Answer {
             return Ok(Exit::Done);
         };
         if follow {
-            let (thread, answered) = agora.answer(&question, &given, &by).await?;
+            let (thread, answered) = agora.answer_despite(despite, &question, &given, &by).await?;
+            tell_changes(context, &answered);
+            if !answered.goes_on {
+                return stopped(context, &answered);
+            }
             context.ui.note(format_args!("answered; it goes on as {}", answered.dispatch_id));
             let wrap = |result: Value| {
                 let mut document = document(&answered);
@@ -79,7 +88,11 @@ impl Answer {
             };
             return follow_to(context, &agora, &thread, pause_ok, &wrap).await;
         }
-        let (thread, answered) = agora.answer(&question, &given, &by).await?;
+        let (thread, answered) = agora.answer_despite(despite, &question, &given, &by).await?;
+        tell_changes(context, &answered);
+        if !answered.goes_on {
+            return stopped(context, &answered);
+        }
         wait_for_start(&thread).await?;
         thread.let_go().await;
         start_carrier(context, std::slice::from_ref(thread.id()))?;
@@ -188,11 +201,24 @@ async fn wait_for_start(thread: &Thread) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Says what has changed since the question was asked: it goes on all the same, and whoever answered knows.
+fn tell_changes(context: &Context, answered: &Answered) {
+    asking::changes(&answered.stale).iter().for_each(|line| context.ui.note(line));
+}
+
+fn stopped(context: &Context, answered: &Answered) -> Result<Exit, Failure> {
+    context.ui.result(|| document(answered), || format!("{}\n", answered.dispatch_id))?;
+    context.ui.note("answered: it stops here, and its thread has ended");
+    Ok(Exit::Done)
+}
+
 fn document(answered: &Answered) -> Value {
     json!({
         "questionId": answered.question_id,
         "threadId": answered.thread_id,
         "dispatchId": answered.dispatch_id,
         "receipt": answered.receipt,
+        "stale": answered.stale,
+        "goesOn": answered.goes_on,
     })
 }

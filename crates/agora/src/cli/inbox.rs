@@ -1,6 +1,7 @@
 //! `agora inbox`: the questions that wait for somebody.
 
 use agora_core::provider::ledger::{OpenFilter, OpenQuestion};
+use agora_engine::Difference;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -26,9 +27,10 @@ impl Inbox {
         let namespace = Some(context.config.namespace.clone());
         let filter = OpenFilter { namespace, after: None, most: self.most };
         let questions = agora.inbox(&filter).await?;
-        context
-            .ui
-            .result(|| questions.iter().map(document).collect::<Vec<_>>(), || table(&questions, context))?;
+        let stale = agora.stale(&questions).await?;
+        let documents =
+            || questions.iter().zip(&stale).map(|(open, stale)| document(open, stale)).collect::<Vec<_>>();
+        context.ui.result(documents, || table(&questions, &stale, context))?;
         match questions.first() {
             Some(first) => context.ui.hint(format_args!(
                 "`agora show {0}` shows one whole, `agora answer {0} VALUE` answers it",
@@ -41,7 +43,7 @@ impl Inbox {
 }
 
 /// The question as programs get it.
-pub(super) fn document(open: &OpenQuestion) -> Value {
+pub(super) fn document(open: &OpenQuestion, stale: &[Difference]) -> Value {
     let items = open.question.items();
     let labels = |item: &agora_core::question::Item| {
         item.options().iter().map(|choice| choice.label.clone()).collect::<Vec<_>>()
@@ -57,19 +59,34 @@ pub(super) fn document(open: &OpenQuestion) -> Value {
         "context": open.question.context(),
         "questions": items,
         "askedAt": open.asked_at,
+        "stale": stale,
     })
 }
 
-fn table(questions: &[OpenQuestion], context: &Context) -> String {
+fn table(questions: &[OpenQuestion], stale: &[Vec<Difference>], context: &Context) -> String {
     if questions.is_empty() {
         return String::new();
     }
     let now = context.config.now();
     let mut table = Table::new(["QUESTION", "SUBAGENT", "WAITS", "ASKS"]);
-    for open in questions {
+    let mut below = Vec::new();
+    for (open, stale) in questions.iter().zip(stale) {
         let waits = u64::try_from(now.as_millis() - open.asked_at.as_millis()).unwrap_or(0);
         let asks = asking::headline(&open.question);
         table.row([open.question_id.to_string(), open.subagent.to_string(), span(waits), asks]);
+        below.push(asking::changes(stale));
     }
-    table.text()
+    under_rows(&table.text(), &below)
+}
+
+/// Puts lines under the rows of a table, which has one line above its first row.
+fn under_rows(table: &str, below: &[Vec<String>]) -> String {
+    let mut lines = table.lines();
+    let mut text: String = lines.next().into_iter().map(|line| format!("{line}\n")).collect();
+    for (row, below) in lines.zip(below) {
+        text.push_str(row);
+        text.push('\n');
+        text.extend(below.iter().map(|line| format!("  {line}\n")));
+    }
+    text
 }

@@ -1,6 +1,7 @@
 //! A pause in front of somebody: the question on their terminal, and their answer.
 
-use agora_engine::{Agora, Error, NeedsInput, Reaction, Refusal, Thread};
+use agora_core::stale;
+use agora_engine::{Agora, Despite, Error, NeedsInput, Reaction, Refusal, Thread};
 
 use crate::ask::{self, Asked};
 use crate::asking;
@@ -35,6 +36,7 @@ pub(super) async fn ask(
         context.ui.hint(format_args!("it stays open: `agora answer {id} VALUE` answers it, from anywhere"));
         Ok(Pause::Over(exit))
     };
+    let mut despite = Despite::Nothing;
     loop {
         let reaction = match ask::ask(&asked.asked).map_err(unheard)? {
             Asked::Interrupted => return open(Exit::Interrupted),
@@ -48,8 +50,18 @@ pub(super) async fn ask(
             }
             Reaction::Answer(given) => given,
         };
-        match agora.answer(id, &given, &person::at_the_terminal()).await {
+        match agora.answer_despite(despite, id, &given, &person::at_the_terminal()).await {
+            Ok((_, answered)) if !answered.goes_on => {
+                context.ui.note("it stops here, and its thread has ended");
+                return Ok(Pause::Over(Exit::Failed));
+            }
             Ok((thread, _)) => return Ok(Pause::GoesOn(Box::new(thread))),
+            // They see it now, and may say the same again.
+            Err(Error::Answer(Refusal::Changed { stale, .. })) => {
+                context.ui.warn("what the question rested on has changed; an answer counts when it is given again");
+                asking::changes(&stale).iter().for_each(|line| context.ui.note(line));
+                despite = stale::hash(&stale).map_or(Despite::Nothing, Despite::Seen);
+            }
             Err(error @ Error::Answer(Refusal::Unfit { .. })) => {
                 context.ui.failure(&error.into());
             }
