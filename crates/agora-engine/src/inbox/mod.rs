@@ -2,6 +2,7 @@
 
 mod answer;
 mod drive;
+mod receipt;
 
 use agora_core::provider::ledger::{OpenFilter, OpenQuestion};
 use agora_core::{DispatchId, QuestionId};
