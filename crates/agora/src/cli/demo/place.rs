@@ -1,7 +1,8 @@
 //! A place of the demo's own: a repository, and a home of agora's beside it. Gone when the demo is over.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -12,10 +13,17 @@ use super::script;
 use crate::config::Config;
 use crate::failure::Failure;
 
+/// What the directories of demos are called.
+const PREFIX: &str = "agora-demo-";
+/// The file in each that is locked while somebody plays there.
+const LOCK: &str = "lock";
+
 /// Where everything of one demo is.
 #[derive(Debug)]
 pub(super) struct Place {
     dir: TempDir,
+    /// Held as long as the demo is played: what nobody holds was left by one that was killed.
+    _lock: File,
 }
 
 impl Place {
@@ -31,8 +39,13 @@ impl Place {
                 .because(error)
                 .hint("`TMPDIR=/some/dir agora demo` makes it elsewhere")
         };
-        let dir = tempfile::Builder::new().prefix("agora-demo-").tempdir().map_err(unmade)?;
-        let place = Self { dir };
+        sweep();
+        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(unmade)?;
+        // Locked before it has its name: another demo never finds it free.
+        let unnamed = dir.path().join("lock.new");
+        let lock = File::create(&unnamed).map_err(unmade)?;
+        lock.lock().and_then(|()| fs::rename(&unnamed, dir.path().join(LOCK))).map_err(unmade)?;
+        let place = Self { dir, _lock: lock };
         place.write().map_err(unmade)?;
         for words in [
             &["init", "--quiet", "--initial-branch=main"][..],
@@ -108,7 +121,23 @@ impl Place {
 
     /// Leaves everything where it is, and returns where that is.
     pub(super) fn keep(self) -> PathBuf {
+        // Without it nobody takes the directory for one that was left behind.
+        let _ = fs::remove_file(self.dir.path().join(LOCK));
         self.dir.keep()
+    }
+}
+
+/// Takes away what demos left behind that were killed. Only what is this user's, and what nobody plays in; a failure is not worth
+/// a word.
+fn sweep() {
+    let own = rustix::process::getuid().as_raw();
+    let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes())) {
+        let is_ours = entry.metadata().is_ok_and(|data| data.is_dir() && data.uid() == own);
+        let lock = is_ours.then(|| File::open(entry.path().join(LOCK)).ok()).flatten();
+        if lock.is_some_and(|lock| lock.try_lock().is_ok()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 

@@ -95,10 +95,10 @@ impl<'a> Play<'a> {
         let agora = self.agora()?;
         let first = agora.find(paused.dispatch.as_str()).await?.describe().await?;
         self.show_question(&agora, &first).await?;
-        let asked = self.prove_the_pause(&paused, &first).await?;
+        drop(agora);
+        let (agora, asked) = self.prove_the_pause(&paused, &first).await?;
         let opened = self.context.config.now();
         let (given, by) = self.ask(&asked).await?;
-        // A third engine would do as well: nothing of the second is needed but what it reads.
         let (thread, answered) = agora.answer(&asked.id, &given, &by).await?;
         let last = self.go_on(&thread, &answered, interrupts).await?;
         let waited = waited(&first, &answered, opened);
@@ -217,7 +217,8 @@ impl<'a> Play<'a> {
         let said = story::words(first);
         if !said.is_empty() {
             self.screen.say(&format!(
-                "agent: \"{}\"",
+                "{} says: \"{}\"",
+                self.speaker(),
                 plain(&said).split_whitespace().collect::<Vec<_>>().join(" ")
             ))?;
         }
@@ -225,6 +226,10 @@ impl<'a> Play<'a> {
         self.screen.blank()?;
         if let Some(asked) = &first.needs_input {
             for line in asking::text(&asked.asked).lines() {
+                if line.is_empty() {
+                    self.screen.blank()?;
+                    continue;
+                }
                 let indent = line.len() - line.trim_start().len();
                 self.screen.indented(3 + indent, line.trim_start())?;
             }
@@ -243,16 +248,18 @@ impl<'a> Play<'a> {
         &mut self,
         paused: &Paused,
         first: &DispatchResult,
-    ) -> Result<AskedQuestion, Halt> {
+    ) -> Result<(Agora, AskedQuestion), Halt> {
         self.screen.step("It waits, and nothing runs").await?;
         let dir = self.home().join("dispatches").join(paused.dispatch.as_str());
         let left = processes::of_dispatch(&dir, &[std::process::id(), paused.engine]);
         let spent = first.usage.as_ref().and_then(|usage| usage.cost_usd);
         let spent = spent.map(|usd| format!(" (${usd:.4} before)")).unwrap_or_default();
         self.screen.say(&format!(
-            "processes of the dispatch: {} ({} while it worked); containers: 0; cost: $0{spent}",
+            "processes of the dispatch: {} ({} while it worked); {}cost: $0{spent}",
             left.len(),
-            paused.busiest
+            paused.busiest,
+            // A worker that is a process of this machine never had one.
+            if first.image.is_none() { "containers: 0; " } else { "" }
         ))?;
         if !left.is_empty() {
             return Err(Halt::Failed(Failure::bug(format!(
@@ -266,7 +273,8 @@ impl<'a> Play<'a> {
         }
         let dead = if processes::is_alive(paused.engine) { "still there" } else { "dead" };
         self.screen.command(&format!("kill -9 {}", paused.engine), "")?;
-        self.screen.say(&format!("The engine is {dead}. Another one opens the ledger:"))?;
+        self.screen
+            .say(&format!("The engine is {dead}. Another one opens the ledger and finds the question:"))?;
         let agora = self.agora()?;
         agora.recover().await?;
         let view = agora.find(&paused.thread).await?.view().await?;
@@ -274,17 +282,18 @@ impl<'a> Play<'a> {
         let asked = asked.ok_or_else(|| Failure::bug("the question is lost"))?.clone();
         let same = paused.question_hash.as_deref() == Some(asked.hash.to_string().as_str());
         self.screen.say(&format!(
-            "{} is open, {} one as before:",
+            "{} is open, and is {} one as before:",
             asked.id,
             if same { "the same" } else { "another" }
         ))?;
         self.screen.lines("   ", &asked.hash.to_string())?;
-        Ok(asked)
+        Ok((agora, asked))
     }
 
     /// Gets an answer: from the command line, from a person, or loudly from the demo itself.
     async fn ask(&mut self, asked: &AskedQuestion) -> Result<(Given, Answerer), Halt> {
-        self.screen.step("Somebody answers").await?;
+        let asks_here = self.answer.is_none() && self.context.ui.can_ask();
+        self.screen.step(if asks_here { "You answer" } else { "Somebody answers" }).await?;
         if let Some(answer) = &self.answer {
             self.screen.say(&format!("`{}`, by --answer", plain(answer)))?;
             return Ok((Given::Text(answer.clone()), person::at_the_terminal()));
@@ -342,7 +351,7 @@ impl<'a> Play<'a> {
         }
         let home = last.patch.as_ref().and_then(|patch| patch.git_ref.clone());
         let log = match &home {
-            Some(home) => self.place.git(&["log", "--format=%h %an: %s", home])?,
+            Some(home) => self.place.git(&["log", "--format=%h %s, by %cn", home])?,
             None => String::new(),
         };
         let status = self.place.git(&["status", "--porcelain"])?;
@@ -398,7 +407,7 @@ impl<'a> Play<'a> {
         let by = &answered.receipt.statement.by;
         let answer: Vec<String> = answered.receipt.statement.answers.values().map(words).collect();
         self.screen.step("What happened").await?;
-        self.screen.say(&format!("asked:     by {}, after what was clear was done", last.subagent))?;
+        self.screen.say(&format!("asked:     by {}, once what was clear was done", last.subagent))?;
         self.screen.say(&format!(
             "answered:  `{}`, by {} ({})",
             plain(&answer.join(", ")),
@@ -443,6 +452,13 @@ impl<'a> Play<'a> {
         match self.cast {
             Cast::Scripted => self.place.home(),
             Cast::Real(_) => self.context.config.home().to_owned(),
+        }
+    }
+
+    fn speaker(&self) -> &'static str {
+        match self.cast {
+            Cast::Scripted => "The script",
+            Cast::Real(vendor) => vendor.name,
         }
     }
 
