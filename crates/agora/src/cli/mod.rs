@@ -16,6 +16,7 @@ mod gc;
 mod image;
 mod inbox;
 mod init;
+mod protocol;
 mod run;
 mod subagent;
 mod sync;
@@ -59,7 +60,8 @@ Set up:
   init         Set up: a login, a project's agents, settings
   doctor       See what this machine can do, and what is missing
 
-Also: subagent, capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
+Also: subagent, capability, env, auth, trust, dispatch, thread, protocol, explain, deploy, sync,
+      image, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -105,6 +107,8 @@ enum Command {
     Apply(dispatch::apply::Apply),
     #[command(subcommand, visible_alias = "threads", hide = true)]
     Thread(thread::Thread),
+    #[command(subcommand, hide = true)]
+    Protocol(protocol::Protocol),
     #[command(hide = true)]
     Gc(gc::Gc),
     #[cfg(feature = "docker")]
@@ -200,6 +204,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Continue(command) => return command.run(&context).await,
             Command::Apply(command) => return command.run(&context).await,
             Command::Thread(command) => return command.run(&context).await,
+            Command::Protocol(command) => return command.run(&context).await,
             Command::Gc(command) => return command.run(&context).await,
             Command::Carry(command) => return command.run(&context).await,
             Command::Auth(command) => return command.run(&context).await,
@@ -237,6 +242,7 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
         | Command::Continue(_)
         | Command::Apply(_)
         | Command::Thread(_)
+        | Command::Protocol(_)
         | Command::Gc(_)
         | Command::Carry(_) => waiting(&mut builder).build(),
         #[cfg(feature = "docker")]

@@ -7,6 +7,7 @@ mod play;
 mod processes;
 mod screen;
 mod script;
+mod show;
 
 use agora_core::answer::Given;
 use agora_core::login::Vendor;
