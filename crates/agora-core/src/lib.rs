@@ -9,7 +9,7 @@
 //!  whom an agent is     login
 //!  what it may reach    wall
 //!  what happens         job  event  record  entry  state  reason
-//!  the pause            question  answer  route  stale  spent  sentinel  marker  strict
+//!  the pause            question  answer  route  stale  spent  sentinel  protocol  strict
 //!  engine to worker     wire::{manifest, bootstrap, receipt}
 //!  worker to engine     wire::{line, report}
 //!  the outside          provider::{blob, registry, secret, ledger, lease, shelf, compute, alarm}
@@ -34,10 +34,10 @@ pub mod id;
 pub mod job;
 pub mod limits;
 pub mod login;
-pub mod marker;
 pub mod name;
 pub mod overlay;
 pub mod path;
+pub mod protocol;
 pub mod provider;
 pub mod question;
 pub mod reason;

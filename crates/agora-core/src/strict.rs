@@ -44,7 +44,7 @@ pub(crate) fn parse_within(text: &str, deepest: usize) -> Result<Value, StrictEr
 }
 
 /// Counts how deep brackets open within each other, outside of texts. Exact for JSON, and never less for anything else.
-fn depth(text: &str) -> usize {
+pub(crate) fn depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut in_text, mut escaped) = (0_usize, 0, false, false);
     for byte in text.bytes() {
         match (in_text, byte) {

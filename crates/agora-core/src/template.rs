@@ -12,6 +12,7 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
+use crate::protocol::Response;
 use scope::{Lookups, Probe, Scope};
 
 /// Names that every dispatch defines; empty or false on a first one.
@@ -19,13 +20,6 @@ const DEFINED: [&str; 6] = ["answer", "answers", "partial_state", "resumed", "th
 
 /// How many lists or objects may enclose each other: the engine looks no further outward than that.
 const DEEPEST: usize = 3;
-
-/// Begins the line that hands an agent its answers, by the user input protocol.
-const ANSWER_MARK: &str = "USER_INPUT_RESPONSE";
-
-/// Tells a resumed agent where it stands.
-const GO_ON: &str = "You asked for this and stopped. Go on from there: the workspace is as you left it, and \
-    `.agora/resume.json` holds your question, the answer and your `partial_state`. Do not redo what is done.";
 
 /// Tells an agent whose thread is continued without a question where it stands.
 const CARRY_ON: &str =
@@ -164,9 +158,9 @@ impl PromptData {
         resumption: Option<Resumption>,
     ) -> Self {
         let resumed = resumption.is_some();
-        let preamble = resumption.as_ref().map(|resumption| {
-            format!("{ANSWER_MARK} {}\n{GO_ON}", Value::Object(resumption.answers.clone()))
-        });
+        let preamble = resumption
+            .as_ref()
+            .map(|resumption| Response::new(resumption.answers.clone(), &resumption.partial_state).produce());
         let resumption = resumption.unwrap_or_else(|| Resumption {
             answer: json!(""),
             answers: Map::new(),

@@ -7,6 +7,7 @@ mod parsers;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use agora_core::protocol::{Checkpoint, Response, StateFile, TaskMetadata};
 use agora_core::wire::manifest::DispatchManifest;
 use agora_core::{Manifest, sentinel};
 use agora_testkit::corpus::{files, inputs};
@@ -27,6 +28,11 @@ proptest! {
     #[test]
     fn output_markers(bytes in inputs(&corpus("marker"))) {
         parsers::output_marker(&bytes);
+    }
+
+    #[test]
+    fn protocols(bytes in inputs(&corpus("protocol"))) {
+        parsers::protocol(&bytes);
     }
 
     #[test]
@@ -55,6 +61,12 @@ fn the_corpus_is_read_as_its_names_say() {
     for name in ["key-twice.json", "too-deep.json", "not-utf8.json", "lone-surrogate.json"] {
         assert!(good(name).is_err(), "{name}");
     }
+    let read = |name: &str| fs::read_to_string(corpus("protocol").join(name)).unwrap();
+    assert!(Checkpoint::parse(&read("checkpoint.md")).unwrap().decision().is_some());
+    assert!(TaskMetadata::parse(read("metadata.json").as_bytes()).unwrap().waiting().is_some());
+    assert!(TaskMetadata::parse(read("metadata-answered.json").as_bytes()).unwrap().waiting().is_none());
+    assert!(StateFile::parse(read("state-file.json").as_bytes()).unwrap().question().unwrap().is_some());
+    assert!(Response::parse(&read("response.txt")).unwrap().unwrap().state_file().is_some());
     assert!(files(&corpus("bundle")).iter().all(|(_, bytes)| Manifest::decode(bytes).is_ok()));
     assert!(
         files(&corpus("dispatch-manifest")).iter().all(|(_, bytes)| DispatchManifest::decode(bytes).is_ok())

@@ -21,6 +21,7 @@
 //!  trust        which project's `agora.toml` may say what only a user's may
 //!  dispatching  what is asked of [`Agora`] about dispatches          handle   a thread in the caller's hands
 //!  inbox        questions that are open ─▶ an answer, signed, which is the next dispatch; `drive` through any number of pauses
+//!  checklist    the pauses of a thread ─▶ whether each did what the user input protocol asks for, and what proves it
 //!  apply        the work of a thread ─▶ the user's tree, a branch or a commit
 //!  dispatch     a request ─▶ a job: names become hashes, once, and   settings, world   all that it works with
 //!               one login is chosen (login)
@@ -73,6 +74,7 @@ mod apply;
 mod auth;
 mod builtin;
 mod carry;
+mod checklist;
 mod definition;
 mod dispatch;
 mod dispatching;
@@ -102,12 +104,14 @@ pub use agora_core::job::Attendance;
 pub use agora_core::name::{Name, Namespace};
 pub use agora_core::route::{AgentsMay, NotEntitled, Party};
 pub use agora_core::stale::{Despite, Difference};
+pub use agora_core::wire::report::Usage;
 pub use agora_providers::SystemClock;
 pub use agora_providers::ground::{AppliedWork, ApplyError, ApplyTo, OnSight};
 pub use carry::accept::{AcceptError, Accepted, Novelty, RequestKey};
 pub use carry::recover::Recovered;
 pub use carry::sweep::{Sweep, Swept};
 pub use carry::{Carried, CarryError, CarryingAside, Engine};
+pub use checklist::{Calls, Checked, CheckedPause, Checklist, Evidence, Point, Verdict};
 pub use definition::{DefinitionError, read_subagent};
 pub use dispatch::Dispatch;
 pub use dispatch::login::{LoginSource, UsedLogin};

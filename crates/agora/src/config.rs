@@ -79,7 +79,7 @@ impl Config {
 }
 
 /// Finds this very program.
-fn program() -> Result<PathBuf, Failure> {
+pub(crate) fn program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| {
         Failure::outside("no-program", "the machine does not say where this program is").because(error)
     })

@@ -176,7 +176,7 @@ pub struct Output {
 }
 
 /// What a resumed dispatch had to go on with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResumedWith {
     pub workspace: bool,

@@ -1,6 +1,6 @@
 //! What holds of each parser, whatever it is given. The fuzzer says the same.
 
-use agora_core::marker::{self, Marker};
+use agora_core::protocol::{self, Checkpoint, Response, Signal, StateFile, TaskMetadata};
 use agora_core::wire::line::{EventKey, Line, Said};
 use agora_core::wire::manifest::DispatchManifest;
 use agora_core::{Manifest, sentinel};
@@ -21,8 +21,25 @@ pub(crate) fn sentinel(bytes: &[u8]) {
 
 pub(crate) fn output_marker(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    if let Some(Marker::StateFile(paused)) = marker::find(&text) {
+    if let Some(Signal::StateFile(paused)) = protocol::find(&text) {
         let _ = paused.question(bytes);
+    }
+}
+
+/// What is read in any form of the user input protocol is written so that it reads back.
+pub(crate) fn protocol(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(checkpoint) = Checkpoint::parse(&text) {
+        assert_eq!(Checkpoint::parse(&checkpoint.produce()), Ok(checkpoint));
+    }
+    if let Ok(metadata) = TaskMetadata::parse(bytes) {
+        assert_eq!(TaskMetadata::from_fields(metadata.produce()), Ok(metadata));
+    }
+    if let Ok(file) = StateFile::parse(bytes) {
+        assert_eq!(StateFile::parse(file.produce().as_bytes()), Ok(file));
+    }
+    if let Some(Ok(response)) = Response::parse(&text) {
+        assert_eq!(Response::parse(&response.produce()), Some(Ok(response)));
     }
 }
 

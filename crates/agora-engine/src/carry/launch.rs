@@ -24,7 +24,7 @@ use crate::error::chain;
 use crate::world::Target;
 
 /// What the worker leaves of a thread, by the names of its files.
-const WORKSPACE: &str = "workspace.sealed";
+pub(crate) const WORKSPACE: &str = "workspace.sealed";
 const BASELINE: &str = "baseline.sealed";
 const SESSION: &str = "session.sealed";
 

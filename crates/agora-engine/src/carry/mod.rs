@@ -13,7 +13,7 @@ pub(crate) mod accept;
 mod cancel;
 mod end;
 mod follow;
-mod launch;
+pub(crate) mod launch;
 pub(crate) mod queue;
 pub(crate) mod recover;
 pub(crate) mod sweep;

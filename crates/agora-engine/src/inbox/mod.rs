@@ -3,6 +3,7 @@
 mod answer;
 mod drive;
 pub(crate) mod rested;
+mod receipt;
 
 use agora_core::provider::ledger::{OpenFilter, OpenQuestion};
 use agora_core::{DispatchId, QuestionId};

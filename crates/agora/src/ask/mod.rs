@@ -12,6 +12,7 @@ use agora_engine::Reaction;
 use crate::plain::plain;
 use crate::progress::columns;
 use keys::Keys;
+pub(crate) use keys::line;
 use menu::{Menu, Step};
 
 /// What came of asking.

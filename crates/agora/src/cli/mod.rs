@@ -5,6 +5,7 @@ mod auth;
 mod bundle;
 mod capability;
 mod completions;
+mod demo;
 mod deploy;
 mod dispatch;
 mod doctor;
@@ -15,6 +16,7 @@ mod gc;
 mod image;
 mod inbox;
 mod init;
+mod protocol;
 mod run;
 mod subagent;
 mod sync;
@@ -41,6 +43,7 @@ const HELP: &str = "\
 {usage-heading} {usage}
 
 Run:
+  demo         See an agent ask, wait for free and go on: in seconds, no account
   run          Run an agent on a task, in this repository
   inbox        List the questions that are open
   answer       Answer a question; the work goes on where it stopped
@@ -55,10 +58,10 @@ Look:
 
 Set up:
   init         Set up: a login, a project's agents, settings
-  subagent     Register what agent runs, and assign capabilities to it
   doctor       See what this machine can do, and what is missing
 
-Also: capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
+Also: subagent, capability, env, auth, trust, dispatch, thread, protocol, explain, deploy, sync,
+      image, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -84,6 +87,9 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::Demo),
+    #[command(hide = true)]
+    DemoEngine(demo::DemoEngine),
     Run(Box<run::Run>),
     Init(init::Init),
     #[command(hide = true)]
@@ -101,6 +107,8 @@ enum Command {
     Apply(dispatch::apply::Apply),
     #[command(subcommand, visible_alias = "threads", hide = true)]
     Thread(thread::Thread),
+    #[command(subcommand, hide = true)]
+    Protocol(protocol::Protocol),
     #[command(hide = true)]
     Gc(gc::Gc),
     #[cfg(feature = "docker")]
@@ -110,7 +118,7 @@ enum Command {
     Carry(dispatch::carry::Carry),
     #[command(subcommand, visible_alias = "capabilities", hide = true)]
     Capability(capability::Capability),
-    #[command(subcommand, visible_alias = "subagents")]
+    #[command(subcommand, visible_alias = "subagents", hide = true)]
     Subagent(subagent::Subagent),
     #[command(subcommand, visible_alias = "envs", hide = true)]
     Env(env::Env),
@@ -183,6 +191,8 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
     runtime.block_on(async {
         let done = match arguments.command {
             Command::Doctor(command) => return command.run(&context).await,
+            Command::Demo(command) => return command.run(&context).await,
+            Command::DemoEngine(command) => return command.run(&context).await,
             Command::Run(command) => return command.run(&context).await,
             Command::Dispatch(command) => return command.run(&context).await,
             Command::Ls(command) => return command.run(&context).await,
@@ -194,6 +204,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Continue(command) => return command.run(&context).await,
             Command::Apply(command) => return command.run(&context).await,
             Command::Thread(command) => return command.run(&context).await,
+            Command::Protocol(command) => return command.run(&context).await,
             Command::Gc(command) => return command.run(&context).await,
             Command::Carry(command) => return command.run(&context).await,
             Command::Auth(command) => return command.run(&context).await,
@@ -218,7 +229,9 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
 fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     match command {
-        Command::Run(_)
+        Command::Demo(_)
+        | Command::DemoEngine(_)
+        | Command::Run(_)
         | Command::Dispatch(_)
         | Command::Ls(_)
         | Command::Show(_)
@@ -229,6 +242,7 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
         | Command::Continue(_)
         | Command::Apply(_)
         | Command::Thread(_)
+        | Command::Protocol(_)
         | Command::Gc(_)
         | Command::Carry(_) => waiting(&mut builder).build(),
         #[cfg(feature = "docker")]
@@ -321,7 +335,9 @@ mod tests {
     #[test]
     fn every_command_has_an_example() {
         fn check(command: &clap::Command, path: &str) {
-            for sub in command.get_subcommands().filter(|sub| !["worker", "carry"].contains(&sub.get_name()))
+            for sub in command
+                .get_subcommands()
+                .filter(|sub| !["worker", "carry", "demo-engine"].contains(&sub.get_name()))
             {
                 let path = format!("{path} {}", sub.get_name());
                 if sub.has_subcommands() {

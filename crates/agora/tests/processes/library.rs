@@ -120,3 +120,23 @@ async fn the_example_runs() {
     let story = ["dispatch.accepted", "dispatch.started", "dispatch.finished", "thread.ended"];
     assert_eq!(told, [&story[..], &["finished: 1", "finished: 2"]].concat());
 }
+
+/// So does the orchestrator: it answers what it knows, leaves the rest to a person, and no answer is anybody else's.
+#[tokio::test]
+async fn the_orchestrator_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let agora = open(&dir, &[]).await;
+    let told = crate::orchestrator::run(&agora).await.unwrap();
+    let expected = [
+        "asked \"Which database?\", answered {\"q1\":\"sqlite\"}",
+        "asked \"Roll it out today?\", left to a person",
+        "needs_input: nothing runs",
+        "finished: planned",
+        "3 dispatches, 0 tokens, $0.00, 3 without a price",
+    ];
+    assert_eq!(told, expected);
+    let thread = agora.find("@").await.unwrap();
+    let checklist = agora.check_protocol(thread.id()).await.unwrap();
+    assert_eq!(checklist.pauses.len(), 2);
+    assert!(checklist.passed(), "{checklist:#?}");
+}

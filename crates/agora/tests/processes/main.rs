@@ -20,6 +20,9 @@ mod cancel;
 mod example;
 mod kills;
 mod library;
+#[path = "../../../agora-engine/examples/orchestrator.rs"]
+#[expect(dead_code, reason = "its `main` is for those who run it")]
+mod orchestrator;
 mod queue;
 mod races;
 mod recovery;

@@ -1,0 +1,100 @@
+//! `agora demo`: the pause before one's eyes, in a few seconds and without an account.
+
+mod engine;
+mod offer;
+mod place;
+mod play;
+mod processes;
+mod screen;
+mod script;
+mod show;
+
+use agora_core::answer::Given;
+use agora_core::login::Vendor;
+use clap::Args;
+
+pub(super) use engine::DemoEngine;
+
+use super::Context;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::interrupt::Interrupts;
+use crate::ui::Form;
+use place::Place;
+use play::{End, Play};
+
+/// See an agent ask, wait for free and go on: in seconds, without an account
+#[derive(Debug, Args)]
+#[command(
+    long_about = "See an agent ask, wait for free and go on: in seconds, without an account.\n\nThe agent is a shell script and says so; everything else is real: the engine, the worker, the wall, the ledger, git. It works in a directory of its own, which is gone afterwards; nothing of yours is touched.",
+    after_help = "Examples:\n  agora demo\n  agora demo --answer month-first\n  agora demo --keep --json"
+)]
+pub(super) struct Demo {
+    /// Answer the question with this; without it and without a terminal the demo answers, and says so
+    #[arg(long, value_name = "VALUE")]
+    answer: Option<String>,
+    /// Leave the demo's directory where it is, and say where
+    #[arg(long)]
+    keep: bool,
+    /// Play with a real agent, `claude` or `codex`: it costs money
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+}
+
+/// Who plays the agent.
+#[derive(Clone, Copy, Debug)]
+enum Cast {
+    Scripted,
+    Real(&'static Vendor),
+}
+
+impl Demo {
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        if self.agent.is_none() {
+            self.see_answer()?;
+        }
+        let (cast, could) = offer::cast(context, self.agent.as_deref()).await?;
+        // From here on Ctrl-C cleans up first.
+        let mut interrupts = Interrupts::listen()?;
+        let place = Place::make(&context.config)?;
+        let mut play = Play::new(context, &place, cast, self.answer);
+        let mut played = play.perform(&mut interrupts, could).await;
+        if !matches!(played, Ok(End::Whole(_) | End::Unanswered)) {
+            played = play.clear_away().await.and(played);
+        }
+        drop(play);
+        let kept = self.keep.then(|| place.keep());
+        if let Some(dir) = &kept {
+            context.ui.note(format_args!("kept: {}", dir.display()));
+            context
+                .ui
+                .hint(format_args!("`AGORA_HOME='{}' agora protocol check @`", dir.join("agora").display()));
+        }
+        match played? {
+            End::Whole(mut document) => {
+                if let Some(dir) = kept {
+                    document["kept"] = serde_json::json!(dir);
+                }
+                if context.ui.form() == Form::Json {
+                    context.ui.result(|| document, String::new)?;
+                }
+                Ok(Exit::Done)
+            }
+            End::Unanswered => Ok(Exit::Done),
+            End::Interrupted => Ok(Exit::Interrupted),
+        }
+    }
+
+    /// Sees that the answer is one, before anything is done.
+    fn see_answer(&self) -> Result<(), Failure> {
+        let Some(answer) = &self.answer else { return Ok(()) };
+        let question = script::question()?;
+        Given::Text(answer.clone()).understood(&question).map(drop).map_err(|error| {
+            let options = question.items().iter().flat_map(|item| item.options());
+            let labels: Vec<String> = options.map(|choice| format!("`{}`", choice.label)).collect();
+            Failure::wrong("answer-unfit", format!("`{answer}` does not answer the demo's question"))
+                .because(error)
+                .hint(format!("one of these: {}", labels.join(", ")))
+        })
+    }
+}

@@ -1,0 +1,234 @@
+//! `agora demo`: the first thing that a stranger sees.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use agora_testkit::cli::{self, Cli, Ran};
+use agora_testkit::terminal::Terminal;
+use tokio::time::Instant;
+
+/// A user with a temporary directory of their own, with a space in its name.
+struct Stranger {
+    cli: Cli,
+    temporary: PathBuf,
+}
+
+impl Stranger {
+    fn new() -> Self {
+        let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
+        let temporary = cli.work().join("a place");
+        fs::create_dir(&temporary).unwrap();
+        Self { cli, temporary }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.cli.command(arguments);
+        command.env("TMPDIR", &self.temporary).env("NO_COLOR", "1").env("TERM", "xterm");
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        cli::run(&mut self.command(arguments))
+    }
+
+    /// Returns the directories of demos.
+    fn left(&self) -> Vec<PathBuf> {
+        fs::read_dir(&self.temporary).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+
+    /// Returns the processes that name this user's place.
+    fn alive(&self) -> Vec<String> {
+        let mark = self.cli.work().parent().unwrap().to_str().unwrap().to_owned();
+        let names = |path: &Path| {
+            let bytes = fs::read(path).unwrap_or_default();
+            bytes.windows(mark.len()).any(|window| window == mark.as_bytes())
+        };
+        let dirs = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+            let entry = entry.ok()?;
+            entry.file_name().to_str()?.parse::<u32>().ok().filter(|id| *id != std::process::id())?;
+            Some(entry.path())
+        });
+        let of_this = |dir: &PathBuf| names(&dir.join("environ")) || names(&dir.join("cmdline"));
+        let told = |dir: PathBuf| {
+            let arguments = fs::read(dir.join("cmdline")).unwrap_or_default();
+            format!("{}: {}", dir.display(), String::from_utf8_lossy(&arguments).replace('\0', " "))
+        };
+        dirs.filter(of_this).map(told).collect()
+    }
+}
+
+/// Waits for a condition, for a bounded time.
+#[track_caller]
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !condition() {
+        assert!(since.elapsed() < Duration::from_secs(60), "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn without_a_terminal_it_is_played_to_the_end_and_leaves_nothing() {
+    let stranger = Stranger::new();
+    let Ran { code, stdout, stderr } = stranger.run(&["demo"]);
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    for said in [
+        "The agent is scripted: no account, no cost.",
+        "RED    3/4/2026 is 2026-4-3 in invoices, 2026-3-4 in payments",
+        "1. day-first\n        3 April. Payments change",
+        "+printf \"%s-%02d-%02d\\n\"",
+        "processes of the dispatch: 0 (",
+        "$ kill -9 ",
+        "The engine is dead.",
+        "and is the same one as before",
+        "no terminal: answering `day-first` for you, as --answer would",
+        "GREEN  3/4/2026 is 2026-04-03 everywhere",
+        "$ git log refs/agora/t_",
+        "Read every date day-first, by agora/date-fixer",
+        "(nothing: no file, index or branch of yours was touched)",
+        "receipt of the answer: verified",
+        "by agora-demo (demo)",
+        "agora run \"",
+    ] {
+        assert!(stdout.contains(said), "`{said}` is missing:\n{stdout}");
+    }
+    let widest = stdout.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(80), "{widest:?}: {stdout}");
+    assert!(!stdout.contains("(0 while it worked)"), "whoever counts none never looked: {stdout}");
+    assert_eq!(stderr, "");
+    assert_eq!(stranger.left(), Vec::<PathBuf>::new());
+    assert_eq!(stranger.alive(), Vec::<String>::new());
+    assert!(!stranger.cli.agora_home().exists(), "nothing of the user's own home is made");
+}
+
+#[test]
+fn as_one_document_it_tells_what_can_be_checked_afterwards() {
+    let stranger = Stranger::new();
+    for answer in ["month-first", "1"] {
+        let told = stranger.run(&["demo", "--json", "--keep", "--answer", answer]).json();
+        assert_eq!((&told["green"], &told["receiptVerified"]), (&true.into(), &true.into()), "{told}");
+        assert_eq!(told["whileWaiting"]["processes"], 0);
+        let kept = PathBuf::from(told["kept"].as_str().unwrap());
+        let git = |words: &[&str]| {
+            let mut command = cli::command("git");
+            let ran = cli::run(command.args(words).current_dir(kept.join("shop")));
+            assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+            ran.stdout
+        };
+        let log = git(&["log", "--format=%s", told["gitRef"].as_str().unwrap()]);
+        let chosen = if answer == "1" { "day-first" } else { answer };
+        assert_eq!(log, format!("Read every date {chosen}\nInvoices and payments\n"));
+        assert_eq!(git(&["status", "--porcelain"]), "");
+        assert_eq!(told["repositoryTouched"], false);
+        // What is kept is a home like any other.
+        let mut command = stranger.command(&["thread", "show", "@", "--json"]);
+        let thread = cli::run(command.env("AGORA_HOME", kept.join("agora"))).json();
+        assert_eq!((&thread["state"], &thread["threadId"]), (&"finished".into(), &told["threadId"]));
+        assert_eq!(thread["questions"][0]["state"], "answered");
+    }
+    assert_eq!(stranger.left().len(), 2, "what is kept is not swept");
+    assert_eq!(stranger.alive(), Vec::<String>::new());
+}
+
+#[test]
+fn on_a_terminal_one_answers_with_the_arrow_keys() {
+    let stranger = Stranger::new();
+    let mut terminal = Terminal::start(stranger.command(&["demo"]), 80);
+    terminal.read_until("esc leaves it open");
+    terminal.press("\x1b[B");
+    terminal.read_until("› 2. month-first");
+    terminal.press("\r");
+    let (seen, code) = terminal.finish();
+    assert_eq!(code, Some(0), "{seen}");
+    assert!(seen.contains("GREEN  3/4/2026 is 2026-03-04 everywhere"), "{seen}");
+    assert!(seen.contains("`month-first`, by user:"), "{seen}");
+    assert_eq!((stranger.left(), stranger.alive()), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn an_answer_that_is_none_is_refused_before_anything_is_made() {
+    let stranger = Stranger::new();
+    let ran = stranger.run(&["demo", "--answer", "year-first"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("hint: one of these: `day-first`, `month-first`"), "{}", ran.stderr);
+    assert_eq!((ran.stdout.as_str(), stranger.left()), ("", Vec::new()));
+}
+
+#[test]
+fn whoever_leaves_or_interrupts_leaves_nothing() {
+    let stranger = Stranger::new();
+    for (keys, expected) in [("\x1b", 0), ("\x03", 130)] {
+        let mut terminal = Terminal::start(stranger.command(&["demo"]), 80);
+        terminal.read_until("esc leaves it open");
+        terminal.press(keys);
+        let (seen, code) = terminal.finish();
+        assert_eq!(code, Some(expected), "{seen}");
+        assert!(!seen.contains("GREEN"), "silence is no answer: {seen}");
+        assert_eq!((stranger.left(), stranger.alive()), (Vec::new(), Vec::new()));
+    }
+    let mut terminal = Terminal::start(stranger.command(&["demo"]), 80);
+    terminal.read_until("engine: process ");
+    terminal.interrupt();
+    let (seen, code) = terminal.finish();
+    assert_eq!(code, Some(130), "{seen}");
+    assert_eq!((stranger.left(), stranger.alive()), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_demo_that_is_killed_leaves_nothing_running() {
+    let stranger = Stranger::new();
+    // While the agent works, its engine clears up when it hears that nobody listens any more.
+    let mut terminal = Terminal::start(stranger.command(&["demo"]), 80);
+    terminal.read_until("engine: process ");
+    terminal.kill();
+    until("nothing runs and nothing is left", || stranger.alive().is_empty() && stranger.left().is_empty());
+    // While it waits, nothing runs that could: the next demo does it.
+    let mut terminal = Terminal::start(stranger.command(&["demo"]), 80);
+    terminal.read_until("esc leaves it open");
+    terminal.kill();
+    until("nothing runs", || stranger.alive().is_empty());
+    assert_eq!(stranger.left().len(), 1);
+    let _ = stranger.run(&["demo", "--json"]).json();
+    assert_eq!(stranger.left(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let stranger = Stranger::new();
+    let mut command = stranger.command(&["demo"]);
+    let ran = cli::run(command.env("PATH", stranger.cli.work()));
+    assert_eq!(ran.code, Some(3));
+    assert!(ran.stderr.contains("git is not installed"), "{}", ran.stderr);
+    let ran = stranger.run(&["demo", "--agent", "codex"]);
+    assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+    assert_eq!(stranger.run(&["demo", "--agent", "gpt"]).code, Some(2));
+}
+
+/// A real agent that could log in is offered, and nobody is taken at their silence.
+#[test]
+fn a_real_agent_is_offered_and_not_taken_for_granted() {
+    let stranger = Stranger::new();
+    let claude = stranger.cli.write("claude", "#!/bin/sh\nexit 1\n");
+    fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).unwrap();
+    let with_claude = || {
+        let mut command = stranger.command(&["demo"]);
+        command.env("PATH", format!("{}:/usr/bin:/bin", stranger.cli.work().display()));
+        command.env("ANTHROPIC_API_KEY", "a-key-that-is-no-key");
+        command
+    };
+    let mut terminal = Terminal::start(with_claude(), 80);
+    terminal.read_until("It costs money. [y/N] ");
+    terminal.press("\n");
+    terminal.read_until("esc leaves it open");
+    terminal.press("\r");
+    let (seen, code) = terminal.finish();
+    assert_eq!(code, Some(0), "{seen}");
+    assert!(seen.contains("The agent is scripted") && seen.contains("agora demo --agent claude"), "{seen}");
+    let alone = cli::run(&mut with_claude());
+    assert_eq!(alone.code, Some(0), "{}", alone.stderr);
+    assert!(alone.stdout.contains("agora demo --agent claude"), "{}", alone.stdout);
+    assert!(!alone.stdout.contains("a-key-that-is-no-key"));
+}
