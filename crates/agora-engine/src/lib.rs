@@ -115,7 +115,10 @@ pub use handle::{Events, Thread};
 pub use health::Health;
 #[cfg(feature = "docker")]
 pub use image::{BuildError, Built as BuiltImage, ImageRequest};
-pub use inbox::{Answered, Reaction, Refusal};
+pub use inbox::{
+    Answered, Closing, InboxNews, InboxWatch, Passed, QuestionStory, Reaction, Refusal, StoryAnswer, ThreadStory, Totals,
+    thread_state,
+};
 pub use plan::{Applied, Plan, PlannedEntry};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
 pub use settings::{ContainerTarget, Ignored, Settings, SettingsError, TargetSettings};

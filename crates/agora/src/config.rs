@@ -8,6 +8,7 @@ use agora_engine::{self as engine, Agora, Namespace, SystemClock};
 
 use crate::doctor::Surroundings;
 use crate::failure::Failure;
+use crate::helpers::Helpers;
 use agora_core::login::Vendor;
 
 /// Where things are, for this user and this call.
@@ -54,6 +55,22 @@ impl Config {
     pub(crate) fn repository(&self) -> Option<PathBuf> {
         let here = std::env::current_dir().ok()?;
         here.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_owned)
+    }
+
+    /// Finds the programs that whoever sits at the terminal reads and writes with.
+    pub(crate) fn helpers(&self) -> Helpers {
+        let known = |names: &[&str]| {
+            let found = names.iter().find(|name| self.has_program(name));
+            found.map(|name| OsString::from(*name))
+        };
+        Helpers {
+            editor: variable_os("VISUAL")
+                .or_else(|| variable_os("EDITOR"))
+                .or_else(|| known(&["editor", "vi", "nano"])),
+            pager: variable_os("PAGER").or_else(|| known(&["less"])),
+            less_is_set: variable_os("LESS").is_some(),
+            no_colour: variable_os("NO_COLOR").is_some() || variable_os("TERM").is_some_and(|term| term == "dumb"),
+        }
     }
 
     /// The time, for saying how long ago something was.

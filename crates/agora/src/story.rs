@@ -280,14 +280,10 @@ pub(crate) fn whole(result: &DispatchResult) -> String {
             .into_iter()
             .chain(hints(result, failure).into_iter().map(|hint| format!("hint:        {hint}")))
     }));
-    lines.extend(result.needs_input.as_ref().map(|asked| {
-        let options = if asked.options.is_empty() {
-            String::new()
-        } else {
-            format!(" [{}]", asked.options.join(" | "))
-        };
-        format!("asks:        {}{options} ({})", asked.question, asked.question_id)
-    }));
+    if let Some(asked) = &result.needs_input {
+        lines.push(format!("asks:        {}", asked.question_id));
+        lines.extend(asking::whole(&asked.asked).iter().map(|line| format!("  {line}").trim_end().to_owned()));
+    }
     lines.extend(
         result
             .warnings

@@ -2,6 +2,8 @@
 
 mod answer;
 mod drive;
+mod news;
+mod story;
 
 use agora_core::provider::ledger::{OpenFilter, OpenQuestion};
 use agora_core::{DispatchId, QuestionId};
@@ -13,6 +15,8 @@ use crate::handle::Thread;
 
 pub use answer::{Answered, Refusal};
 pub use drive::Reaction;
+pub use news::{Closing, InboxNews, InboxWatch};
+pub use story::{Passed, QuestionStory, StoryAnswer, ThreadStory, Totals, thread_state};
 
 impl Agora {
     /// Returns questions that are open, those that wait longest first.

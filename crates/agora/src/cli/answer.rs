@@ -3,10 +3,10 @@
 use std::fs;
 
 use agora_core::QuestionId;
-use agora_core::answer::Given;
+use agora_core::answer::{Answerer, Given};
 use agora_core::provider::ledger::OpenFilter;
 use agora_core::state::QuestionState;
-use agora_engine::{Agora, Answered, Thread};
+use agora_engine::{Agora, Answered, Error, Thread};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
@@ -79,10 +79,7 @@ impl Answer {
             };
             return follow_to(context, &agora, &thread, pause_ok, &wrap).await;
         }
-        let (thread, answered) = agora.answer(&question, &given, &by).await?;
-        wait_for_start(&thread).await?;
-        thread.let_go().await;
-        start_carrier(context, std::slice::from_ref(thread.id()))?;
+        let answered = give(context, &agora, &question, &given, &by).await??;
         context.ui.result(|| document(&answered), || format!("{}\n", answered.dispatch_id))?;
         let id = &answered.dispatch_id;
         context.ui.note("answered; it goes on where it stopped");
@@ -114,6 +111,25 @@ impl Answer {
             (None, false, None, _) => Err(usage("the answer is missing")),
         }
     }
+}
+
+/// Gives an answer, and leaves what goes on with it to a carrier of its own. The inner error says that the answer did not count.
+pub(super) async fn give(
+    context: &Context,
+    agora: &Agora,
+    question: &QuestionId,
+    given: &Given,
+    by: &Answerer,
+) -> Result<Result<Answered, Error>, Failure> {
+    let (thread, answered) = match agora.answer(question, given, by).await {
+        Ok(done) => done,
+        Err(error @ Error::Answer(_)) => return Ok(Err(error)),
+        Err(error) => return Err(error.into()),
+    };
+    wait_for_start(&thread).await?;
+    thread.let_go().await;
+    start_carrier(context, std::slice::from_ref(thread.id()))?;
+    Ok(Ok(answered))
 }
 
 fn object(text: &str) -> Result<Map<String, Value>, Failure> {

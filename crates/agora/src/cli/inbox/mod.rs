@@ -1,5 +1,10 @@
 //! `agora inbox`: the questions that wait for somebody.
 
+mod follow;
+mod walk;
+
+use std::io::{self, IsTerminal};
+
 use agora_core::provider::ledger::{OpenFilter, OpenQuestion};
 use clap::Args;
 use serde_json::{Value, json};
@@ -11,18 +16,33 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::table::Table;
 
-/// List the questions that are open
+/// Answer the questions that are open, one by one, or list them
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  agora inbox\n  agora inbox --json")]
+#[command(
+    long_about = "On a terminal: walks through the questions that are open, those that wait longest first. Arrow keys or a number choose, typing writes, e opens an editor, d shows what was changed so far, s skips, x declines, q leaves. After an answer the work goes on by itself, and so does the walk.\n\nElsewhere, and with --json or --list: lists them. With --watch: follows them, a line for each that opens or is closed.",
+    after_help = "Examples:\n  agora inbox                    # one by one\n  agora inbox --list\n  agora inbox --json | jq -r '.[].question'\n  agora inbox --watch --json     # a document a line, until Ctrl-C"
+)]
 pub(super) struct Inbox {
-    /// How many are shown, those that wait longest first
+    /// List them, also on a terminal
+    #[arg(long, conflicts_with = "watch")]
+    list: bool,
+    /// How many are listed, those that wait longest first
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     most: usize,
+    /// Tell of those that are open, and then of each that opens or is closed, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
 }
 
 impl Inbox {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let agora = open(context).await?;
+        if self.watch {
+            return follow::follow(context, &agora).await;
+        }
+        if !self.list && context.ui.can_ask() && io::stdout().is_terminal() {
+            return walk::walk(context, &agora).await;
+        }
         let namespace = Some(context.config.namespace.clone());
         let filter = OpenFilter { namespace, after: None, most: self.most };
         let questions = agora.inbox(&filter).await?;
@@ -41,7 +61,7 @@ impl Inbox {
 }
 
 /// The question as programs get it.
-pub(super) fn document(open: &OpenQuestion) -> Value {
+fn document(open: &OpenQuestion) -> Value {
     let items = open.question.items();
     let labels = |item: &agora_core::question::Item| {
         item.options().iter().map(|choice| choice.label.clone()).collect::<Vec<_>>()
@@ -64,12 +84,16 @@ fn table(questions: &[OpenQuestion], context: &Context) -> String {
     if questions.is_empty() {
         return String::new();
     }
-    let now = context.config.now();
     let mut table = Table::new(["QUESTION", "SUBAGENT", "WAITS", "ASKS"]);
     for open in questions {
-        let waits = u64::try_from(now.as_millis() - open.asked_at.as_millis()).unwrap_or(0);
         let asks = asking::headline(&open.question);
-        table.row([open.question_id.to_string(), open.subagent.to_string(), span(waits), asks]);
+        table.row([open.question_id.to_string(), open.subagent.to_string(), waits(context, open), asks]);
     }
     table.text()
+}
+
+/// Says how long a question has waited.
+fn waits(context: &Context, open: &OpenQuestion) -> String {
+    let now = context.config.now();
+    span(u64::try_from(now.as_millis() - open.asked_at.as_millis()).unwrap_or(0))
 }
