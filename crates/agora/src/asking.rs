@@ -1,7 +1,7 @@
 //! A question as a person reads it: what is asked, what may be chosen and what that implies, and why.
 
 use agora_core::answer::{Replies, Reply};
-use agora_core::question::{Choosing, Item, Question};
+use agora_core::question::{Choosing, Item, ItemId, Question};
 
 use crate::helpers::COMMENT;
 use crate::plain::{plain, wrapped};
@@ -115,9 +115,15 @@ pub(crate) fn prepared(question: &Question, item: &Item) -> String {
         lines.push(String::new());
         lines.extend(context.lines().map(|line| format!("  {line}")));
     }
-    lines.extend(["", "Write the answer above: an option by its label or number, or any text where"].map(String::from));
-    lines.push(format!("nothing constrains it. Lines that begin with `{COMMENT}` are left out, and a file with"));
-    lines.push("nothing else leaves the question open.".to_owned());
+    let what = match (item.choosing(), item.allows_other()) {
+        (Choosing::FreeText, _) => "Write the answer above.",
+        (Choosing::One, false) => "Write an option above, by its label or its number.",
+        (Choosing::One, true) => "Write an option above, by its label or its number, or anything else.",
+        (Choosing::Several, _) => "Write options above, by label or number, with commas between them.",
+    };
+    lines.extend([String::new(), what.to_owned()]);
+    lines.push(format!("Lines that begin with `{COMMENT}` are left out. A file with nothing else leaves"));
+    lines.push("the question open.".to_owned());
     let comment = |line: String| format!("{COMMENT} {line}").trim_end().to_owned() + "\n";
     std::iter::once("\n".to_owned()).chain(lines.into_iter().map(comment)).collect()
 }
@@ -130,13 +136,18 @@ pub(crate) fn words(reply: &Reply) -> String {
     }
 }
 
-/// Says the replies to a question: the only one by itself, several each with its item's id.
-pub(crate) fn replies(replies: &Replies) -> String {
-    let said = |(id, reply): (&agora_core::question::ItemId, &Reply)| match replies.len() {
+/// Says the replies to a question, a line each or more: the only one by itself, several each with its item's id.
+pub(crate) fn reply_lines(replies: &Replies) -> Vec<String> {
+    let said = |(id, reply): (&ItemId, &Reply)| match replies.len() {
         1 => plain(&words(reply)),
         _ => format!("{}: {}", plain(id.as_str()), plain(&words(reply))),
     };
-    replies.iter().map(said).collect::<Vec<_>>().join("; ")
+    replies.iter().map(said).collect()
+}
+
+/// Says the replies to a question in one line.
+pub(crate) fn replies(replies: &Replies) -> String {
+    reply_lines(replies).join("; ").replace('\n', " ")
 }
 
 #[cfg(test)]
@@ -176,9 +187,9 @@ mod tests {
         #:
         #:   Both are used.
         #:
-        #: Write the answer above: an option by its label or number, or any text where
-        #: nothing constrains it. Lines that begin with `#:` are left out, and a file with
-        #: nothing else leaves the question open.
+        #: Write an option above, by its label or its number, or anything else.
+        #: Lines that begin with `#:` are left out. A file with nothing else leaves
+        #: the question open.
         ");
     }
 

@@ -73,13 +73,18 @@ impl Page {
     fn foot(&mut self, story: &ThreadStory) {
         self.lines.push(String::new());
         let Totals { dispatches, questions, worked_ms, waited_ms, turns, .. } = story.totals;
-        let mut worked = vec![format!("agents worked {} in {}", span(worked_ms), count(dispatches, "dispatch", "dispatches"))];
+        let mut worked = vec![format!(
+            "agents worked {} in {}",
+            span(worked_ms),
+            count(dispatches, "dispatch", "dispatches")
+        )];
         worked.extend((turns > 0).then(|| counted(as_usize(turns), "turn")));
         worked.extend((story.totals.tokens > 0).then(|| format!("{} tokens", story.totals.tokens)));
         worked.push(cost(&story.totals));
         self.lines.extend(wrapped(&worked.join(", "), 0, self.columns));
         if questions > 0 {
-            let people = format!("people thought {} over {}", span(waited_ms), counted(questions, "question"));
+            let people =
+                format!("people thought {} over {}", span(waited_ms), counted(questions, "question"));
             // Only what the ledger shows: that no dispatch of the thread was live between a question and its end.
             let meanwhile = match story.totals.live_while_waiting {
                 0 => "while it waited: 0 processes, $0".to_owned(),
@@ -118,7 +123,8 @@ impl Teller<'_> {
         match event {
             Event::Accepted { dispatch_id, .. } => self.accepted(entry, dispatch_id),
             Event::Started { dispatch_id } => {
-                let waited = self.result(dispatch_id).map_or(0, |result| between(result.accepted_at, entry.at));
+                let waited =
+                    self.result(dispatch_id).map_or(0, |result| between(result.accepted_at, entry.at));
                 if waited >= NOTABLE_MS {
                     self.page.at(entry.at, &format!("started, after {} for room", span(waited)));
                 }
@@ -184,9 +190,12 @@ impl Teller<'_> {
             Some(patch) => format!("{}{since}", change(patch)),
             None => format!("no file changed{since}"),
         });
-        parts.extend(result.verify.as_ref().map(|verify| {
-            if verify.passed { "verified".to_owned() } else { "verify failed".to_owned() }
-        }));
+        parts.extend(
+            result
+                .verify
+                .as_ref()
+                .map(|verify| if verify.passed { "verified".to_owned() } else { "verify failed".to_owned() }),
+        );
         self.page.below(&parts.join(", "));
     }
 
@@ -223,10 +232,9 @@ impl Teller<'_> {
             }
             Record::QuestionAnswered { question_id, answers, by, .. } => {
                 let after = self.after(question_id);
-                let replies = asking::replies(answers);
                 self.page.at(entry.at, &format!("answered by {}{after}", who(by)));
-                for line in replies.lines() {
-                    self.page.within(line);
+                for line in asking::reply_lines(answers) {
+                    self.page.within(&line);
                 }
                 self.answered = Some(question_id.clone());
             }
@@ -239,7 +247,10 @@ impl Teller<'_> {
                 let then = match at_expiry {
                     AtExpiry::Fail => "nobody answered in time".to_owned(),
                     AtExpiry::UseDefault(replies) => {
-                        format!("nobody answered in time, so the asker's default holds: {}", asking::replies(replies))
+                        format!(
+                            "nobody answered in time, so the asker's default holds: {}",
+                            asking::replies(replies)
+                        )
                     }
                 };
                 self.page.at(entry.at, &format!("expired{after}: {then}"));
@@ -271,7 +282,9 @@ fn cost(totals: &Totals) -> String {
     match (totals.cost_usd, totals.without_cost) {
         (None, _) => "cost not reported".to_owned(),
         (Some(usd), 0) => format!("${usd:.4}"),
-        (Some(usd), silent) => format!("${usd:.4} (without {}, which did not say)", count(silent, "dispatch", "dispatches")),
+        (Some(usd), silent) => {
+            format!("${usd:.4} (without {}, which did not say)", count(silent, "dispatch", "dispatches"))
+        }
     }
 }
 

@@ -133,7 +133,10 @@ mod tests {
           n +2 -0
         ");
         assert_eq!(Diff::new(b""), None);
-        assert_eq!(Diff::new(&PATCH.repeat(2).into_bytes()).unwrap().summary(80).last().unwrap(), "  … and 1 more");
+        assert_eq!(
+            Diff::new(&PATCH.repeat(2).into_bytes()).unwrap().summary(80).last().unwrap(),
+            "  … and 1 more"
+        );
     }
 
     #[test]

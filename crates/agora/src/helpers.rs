@@ -60,6 +60,12 @@ impl Helpers {
         }
     }
 
+    /// Tells whether the screen is as it was when the pager has ended.
+    pub(crate) fn gives_the_screen_back(&self) -> bool {
+        !self.less_is_set
+            && self.pager.as_ref().is_some_and(|pager| pager.as_encoded_bytes().starts_with(b"less"))
+    }
+
     /// Shows a text with the pager. The caller has made it harmless.
     pub(crate) fn page(&self, text: &str) -> io::Result<()> {
         let Some(pager) = &self.pager else {
@@ -84,8 +90,8 @@ fn start(program: &OsString, file: Option<&Path>, input: Stdio, less_is_set: boo
     command.arg("-c").arg(line).arg("agora").args(file);
     command.stdin(input).stdout(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?));
     if !less_is_set {
-        // What fits on the screen is just printed; colours are shown, and the screen is left as it was.
-        command.env("LESS", "FRX");
+        // Colours are shown, and the screen is given back as it was.
+        command.env("LESS", "R");
     }
     command.spawn()
 }
@@ -121,6 +127,8 @@ mod tests {
         assert_eq!(edit(": >"), nothing, "an empty one");
         assert!(matches!(edit("false"), Edited::Nothing(why) if why.contains("exit status: 1")));
         assert!(matches!(edit("rm"), Edited::Nothing(why) if why.contains("cannot be read")));
-        assert!(matches!(Helpers::default().edit("").unwrap(), Edited::Nothing(why) if why.contains("EDITOR")));
+        assert!(
+            matches!(Helpers::default().edit("").unwrap(), Edited::Nothing(why) if why.contains("EDITOR"))
+        );
     }
 }

@@ -30,10 +30,15 @@ pub(crate) fn fitting(line: &str, columns: usize) -> String {
     plain.take_while(fits).chain((room > 0).then_some('…')).collect()
 }
 
-/// Breaks a text into lines that fit, between words where that is possible, each after so many spaces. Nothing of it is lost.
+/// Breaks a text into lines that fit, between words where that is possible, each after so many spaces and those that the line itself
+/// begins with. Nothing of it is lost.
 pub(crate) fn wrapped(text: &str, indent: usize, columns: usize) -> Vec<String> {
-    let pieces = |line: &str| line.split_inclusive(' ').map(str::to_owned).collect::<Vec<_>>();
-    text.lines().flat_map(|line| filled(pieces(line), indent, columns)).collect()
+    let broken = |line: &str| {
+        let words = line.trim_start_matches(' ');
+        let own = (line.len() - words.len()).min(columns / 2);
+        filled(words.split_inclusive(' ').map(str::to_owned).collect(), indent + own, columns)
+    };
+    text.lines().flat_map(broken).collect()
 }
 
 /// Puts pieces that are not to be broken into lines that fit. One that is longer than a line is broken all the same.
@@ -92,6 +97,7 @@ mod tests {
         assert_eq!(wrapped("one two three", 0, 8), ["one two", "three"]);
         assert_eq!(wrapped("one two three", 2, 10), ["  one two", "  three"]);
         assert_eq!(wrapped("one\n\n  two", 0, 80), ["one", "", "  two"]);
+        assert_eq!(wrapped("  one two", 1, 8), ["   one", "   two"]);
         assert_eq!(wrapped("1234567890", 0, 5), ["1234", "5678", "90"]);
         assert_eq!(wrapped("日本語", 0, 5), ["日本", "語"]);
         assert_eq!(wrapped("ab", 5, 1), ["a", "b"], "also where there is no room for anything");

@@ -282,7 +282,8 @@ pub(crate) fn whole(result: &DispatchResult) -> String {
     }));
     if let Some(asked) = &result.needs_input {
         lines.push(format!("asks:        {}", asked.question_id));
-        lines.extend(asking::whole(&asked.asked).iter().map(|line| format!("  {line}").trim_end().to_owned()));
+        lines
+            .extend(asking::whole(&asked.asked).iter().map(|line| format!("  {line}").trim_end().to_owned()));
     }
     lines.extend(
         result

@@ -154,7 +154,7 @@ pub(crate) async fn nobody_reads() {
         // Nothing is asked for; that the other end is closed is told all the same.
         let mut closed = [PollFd::new(&stdout, PollFlags::empty())];
         while poll(&mut closed, None) == Err(rustix::io::Errno::INTR) {}
-        drop(sender.send(()));
+        let _ = sender.send(());
     };
     let looking = std::thread::Builder::new().name("reader".into()).spawn(look);
     if looking.is_err() || gone.await.is_err() {

@@ -109,7 +109,10 @@ fn an_inbox_is_walked_from_one_question_to_the_next() {
 
     until_nothing_runs(&cli);
     let first = state_of(&cli, "first");
-    assert_eq!((&first["state"], &first["questions"][0]["answer"]["answers"]["q1"]), (&"finished".into(), &"postgres".into()));
+    assert_eq!(
+        (&first["state"], &first["questions"][0]["answer"]["answers"]["q1"]),
+        (&"finished".into(), &"postgres".into())
+    );
     assert_eq!(first["dispatches"][1]["output"]["text"], "\"answer\": \"postgres\"\n");
     assert_eq!(state_of(&cli, "second")["state"], "waiting");
     assert_eq!(state_of(&cli, "third")["failure"]["code"], "question-declined");
@@ -141,13 +144,16 @@ fn an_answer_is_written_on_the_line_or_in_an_editor() {
     terminal.read_until("answered; it goes on");
     terminal.read_until("question 2 of 2");
     terminal.read_until("> ");
-    terminal.press("for a smal\x7fll gain\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D\x17great ");
+    terminal.press("for a smal\x7fll gain\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D\x17great");
     terminal.press("\n");
     let (seen, code) = terminal.finish();
     assert_eq!(code, Some(0), "{seen}");
     assert!(seen.contains("2 answered; no question is open"), "{seen}");
     let prepared = fs::read_to_string(seen_file).unwrap();
-    assert!(prepared.starts_with("\n#: Why?\n") && prepared.contains("#:   Two reasons came to mind."), "{prepared}");
+    assert!(
+        prepared.starts_with("\n#: Why?\n") && prepared.contains("#:   Two reasons came to mind."),
+        "{prepared}"
+    );
     let answer = |id: &str| state_of(&cli, id)["questions"][0]["answer"]["answers"]["q1"].clone();
     assert_eq!(answer("first"), "# Two things\n\nspeed");
     assert_eq!(answer("second"), "for a great gain");
@@ -290,7 +296,8 @@ case $n in
 esac"#;
     let register = ["subagent", "register", "--name", "asker", "--runtime", "command", "--"];
     cli.run(&[&register[..], &["/bin/sh", "-c", script]].concat()).success();
-    let call = ["dispatch", "run", "--subagent", "asker", "--label", "nightly", "--prompt", "split the parser"];
+    let call =
+        ["dispatch", "run", "--subagent", "asker", "--label", "nightly", "--prompt", "split the parser"];
     let asked = cli.run(&[&call[..], &["--pause-ok", "--json"]].concat()).json();
     assert_eq!(asked["state"], "needs_input");
     let open = cli.run(&["thread", "show", "@"]).success();
@@ -304,10 +311,72 @@ esac"#;
         Some(left) if left.ends_with("Z  ") => format!("[MOMENT]              {}", &line[22..]),
         _ => line.to_owned(),
     });
-    insta::assert_snapshot!(times.collect::<Vec<_>>().join("\n"), @"");
+    insta::assert_snapshot!(times.collect::<Vec<_>>().join("\n"), @r"
+    thread t_[ID] · finished · asker · nightly
+      split the parser
+
+    [MOMENT]              dispatched to local (d_[ID])
+    [MOMENT]              asked, and stopped (q_[ID])
+                          worked [SPAN], 1 file changed (+1 -0)
+                            Which database?
+                              1. sqlite
+                                 one file
+                              2. postgres
+                            because: Both are in Cargo.toml. …
+    [MOMENT]              answered by user:ann by cli, after [SPAN]
+                            sqlite
+                          it went on as d_[ID]
+    [MOMENT]              asked, and stopped (q_[ID])
+                          worked [SPAN], 2 files changed (+2 -1) since the answer
+                            And why?
+    [MOMENT]              answered by user:ann by cli, after [SPAN]
+                            it is one file
+                            and small
+                          it went on as d_[ID]
+    [MOMENT]              finished
+                          worked [SPAN], 1 file changed (+1 -1) since the answer
+                            All done.
+
+    agents worked [SPAN] in 3 dispatches, cost not reported
+    people thought [SPAN] over 2 questions; while it waited: 0 processes, $0
+    ");
     let json = cli.run(&["thread", "show", "@", "--json"]).json();
     let totals = &json["totals"];
-    assert_eq!((&totals["questions"], &totals["dispatches"], &totals["liveWhileWaiting"]), (&2.into(), &3.into(), &0.into()));
+    assert_eq!(
+        (&totals["questions"], &totals["dispatches"], &totals["liveWhileWaiting"]),
+        (&2.into(), &3.into(), &0.into())
+    );
     assert_eq!(json["questions"][0]["nextDispatchId"], json["dispatches"][1]["dispatchId"]);
     assert_eq!(json["questions"][1]["answer"]["by"]["door"], "cli");
+}
+
+#[test]
+fn a_prompt_is_told_what_there_is_and_nothing_is_touched() {
+    let cli = cli();
+    let prompt = || cli.run(&["status", "--line"]);
+    assert_eq!(prompt().success(), "");
+    assert!(!cli.agora_home().join("ledger.sqlite").exists(), "nothing is made to look at nothing");
+    pause(&cli, "first", WHICH);
+    pause(&cli, "second", WHICH);
+    let before = agora_testkit::cli::files_below(&cli.agora_home());
+    assert_eq!(prompt().success(), "2 ask\n");
+    let after = agora_testkit::cli::files_below(&cli.agora_home());
+    let names = |files: &[(std::path::PathBuf, Vec<u8>)]| {
+        files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&before), names(&after));
+    assert_eq!(cli.run(&["status", "--line", "--json"]).json()["questions"], 2);
+    let whole = cli.run(&["status"]).success();
+    assert!(whole.contains("running:    nothing\nquestions:  2 open; the oldest waits "), "{whole}");
+    assert_eq!(cli.run(&["status", "--json"]).json()["questions"], 2);
+    // No home at all, and one that is something else: a prompt has no room for errors.
+    let mut nowhere = cli.command(&["status", "--line"]);
+    let ran = run(nowhere.env_remove("HOME").env_remove("AGORA_HOME"));
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "", ""));
+    for file in ["ledger.sqlite-wal", "ledger.sqlite-shm"] {
+        fs::remove_file(cli.agora_home().join(file)).unwrap();
+    }
+    fs::write(cli.agora_home().join("ledger.sqlite"), "no ledger").unwrap();
+    let ran = prompt();
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "", ""));
 }

@@ -78,8 +78,7 @@ impl Agora {
         // In this order: what is recorded in between is heard, and told once.
         let watch = ledger.watch().map_err(failed)?;
         let seen = ledger.end().await.map_err(failed)?;
-        let mut inbox =
-            InboxWatch { engine: engine.clone(), namespace, seen, ready: VecDeque::new(), watch };
+        let mut inbox = InboxWatch { engine: engine.clone(), namespace, seen, ready: VecDeque::new(), watch };
         inbox.read_open().await?;
         Ok(inbox)
     }
@@ -133,9 +132,9 @@ impl InboxWatch {
             from = *last;
             for (_, entry) in &entries {
                 if let Happening::Record(Record::QuestionOpened { question_id, .. }) = &entry.what {
-                    self.ready.retain(|news| {
-                        !matches!(news, InboxNews::Opened(open) if open.question_id == *question_id)
-                    });
+                    self.ready.retain(
+                        |news| !matches!(news, InboxNews::Opened(open) if open.question_id == *question_id),
+                    );
                 }
             }
         }

@@ -357,9 +357,8 @@ mod tests {
     fn a_dispatch_that_lived_during_a_pause_would_be_seen() {
         let hash = agora_core::ContentHash::of(b"");
         let started = |seq, id: &str| entry(seq, "dispatch.started", json!({"dispatchId": id}));
-        let finished = |seq, id: &str| {
-            entry(seq, "dispatch.finished", json!({"dispatchId": id, "durationMs": 1}))
-        };
+        let finished =
+            |seq, id: &str| entry(seq, "dispatch.finished", json!({"dispatchId": id, "durationMs": 1}));
         let opened = |seq| entry(seq, "question.opened", json!({"questionId": "q_1", "questionHash": hash}));
         let answered = |seq| {
             let by = json!({"principal": "user:ann", "door": "cli"});
@@ -367,7 +366,10 @@ mod tests {
             entry(seq, "question.answered", data)
         };
         let told = |entries: &[Entry]| live_while_waiting(entries);
-        assert_eq!(told(&[started(1, "d_1"), finished(2, "d_1"), opened(3), answered(4), started(5, "d_2")]), 0);
+        assert_eq!(
+            told(&[started(1, "d_1"), finished(2, "d_1"), opened(3), answered(4), started(5, "d_2")]),
+            0
+        );
         assert_eq!(told(&[started(1, "d_1"), opened(2), finished(3, "d_1"), answered(4)]), 1);
         assert_eq!(told(&[opened(1), started(2, "d_2"), finished(3, "d_2"), answered(4)]), 1);
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use agora_core::Name;
 use agora_core::wall::{Grant, Isolation, Network, Tools, Wish};
 use agora_core::wire::manifest::Layers;
+use agora_providers::notify::{Way, WayError};
 use serde::Deserialize;
 
 use super::container::{self, Compute, Written};
@@ -18,6 +19,8 @@ use super::{Settings, TargetSettings};
 struct File {
     target: BTreeMap<String, Target>,
     store: Store,
+    /// How a person is told that something wants them.
+    notify: Option<Vec<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -111,6 +114,10 @@ fn lay_file(file: File, settings: &mut Settings) -> Result<(), SettingsError> {
     if let Some(max) = file.store.max {
         let max = bytes(&max).ok_or_else(|| SettingsError::Wrong(not_a_size("store.max", &max)))?;
         settings.store_max_bytes = max;
+    }
+    if let Some(ways) = file.notify {
+        let ways: Result<Vec<Way>, WayError> = ways.iter().map(|way| way.parse()).collect();
+        settings.notify = ways.map_err(|error| SettingsError::Wrong(format!("`notify`: {error}")))?;
     }
     settings.workspace_layers = file.store.overlay.unwrap_or(settings.workspace_layers);
     Ok(())
@@ -241,6 +248,16 @@ mod tests {
     }
 
     #[test]
+    fn a_person_is_told_by_the_ways_that_the_file_names() {
+        assert_eq!(read("").unwrap().notify, []);
+        let settings = read("notify = [\"desktop\", \"command:post --to me\"]").unwrap();
+        assert_eq!(
+            settings.notify,
+            [Way::Desktop, Way::Command(vec!["post".into(), "--to".into(), "me".into()])]
+        );
+    }
+
+    #[test]
     fn a_target_may_run_workers_in_containers() {
         let settings = read(
             "[target.box]\ncompute = \"docker\"\nimage = \"a@sha256:1\"\ncpus = 1.5\nnetwork = \"none\"\n[target.plain]\ncompute = \"docker\"",
@@ -272,6 +289,9 @@ mod tests {
             "[target.local]\ncompute = \"docker\"\ngrant = [\"~/.m2:ro\"]",
             "[target.local]\ncompute = \"kubernetes\"",
             "[target.\"a b\"]",
+            "notify = [\"mail\"]",
+            "notify = \"desktop\"",
+            "notify = [\"command:\"]",
             "max = 1",
             "[",
         ] {

@@ -100,8 +100,7 @@ impl Keys {
     fn first(&self) -> io::Result<Option<u8>> {
         let stdin = io::stdin();
         loop {
-            let mut either =
-                [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
+            let mut either = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
             match poll(&mut either, None) {
                 Ok(_) if !either[1].revents().is_empty() => return Ok(None),
                 Ok(_) => return byte(),

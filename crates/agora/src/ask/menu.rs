@@ -198,9 +198,13 @@ impl<'a> Menu<'a> {
     fn foot(&self) -> Vec<String> {
         let mut keys: Vec<&str> = Vec::new();
         match self.said {
-            Some(Said::MarkFirst) => keys.push("mark one or more with the space bar first"),
+            Some(Said::MarkFirst) => return vec!["mark one or more with the space bar first".to_owned()],
             Some(Said::ReallyDecline) => {
-                keys.extend(["declining ends the thread for good:", "x again declines,", "any other key goes back"]);
+                keys.extend([
+                    "declining ends the thread for good:",
+                    "x again declines,",
+                    "any other key goes back",
+                ]);
                 return keys.into_iter().map(|key| format!("{key} ")).collect();
             }
             None => {}

@@ -12,7 +12,7 @@ use agora_core::question::{Choosing, Item, Question};
 use crate::asking;
 use crate::diff::Diff;
 use crate::helpers::{Edited, Helpers};
-use crate::plain::{plain, wrapped};
+use crate::plain::{fitting, plain, wrapped};
 use crate::progress::{columns, rows};
 use keys::Keys;
 use line::{Line, Typed};
@@ -59,8 +59,8 @@ pub(crate) fn ask(question: &Question, offer: Offer<'_>) -> io::Result<Asked> {
     for (number, item) in (1..).zip(question.items()) {
         let of = if several { format!("({number} of {}) ", question.items().len()) } else { String::new() };
         let words = format!("{of}{}", plain(item.question().trim()));
-        say(&format!("\n{}\n", wrapped(&words, 0, columns()).join("\n")))?;
-        match ask_item(question, item, offer)? {
+        say_question(&words)?;
+        match ask_item(question, item, &words, offer)? {
             ItemAsked::Reply(reply) => replies.push((item.id().to_string(), reply)),
             ItemAsked::Instead(asked) => return Ok(asked),
         }
@@ -68,9 +68,12 @@ pub(crate) fn ask(question: &Question, offer: Offer<'_>) -> io::Result<Asked> {
     Ok(Asked::Answer(menu::submission(replies)))
 }
 
-fn ask_item(question: &Question, item: &Item, offer: Offer<'_>) -> io::Result<ItemAsked> {
-    let extras =
-        Extras { diff: offer.diff.is_some(), context: asking::is_cut(question), skip: offer.skip };
+fn say_question(words: &str) -> io::Result<()> {
+    say(&format!("\n{}\n", wrapped(words, 0, columns()).join("\n")))
+}
+
+fn ask_item(question: &Question, item: &Item, words: &str, offer: Offer<'_>) -> io::Result<ItemAsked> {
+    let extras = Extras { diff: offer.diff.is_some(), context: asking::is_cut(question), skip: offer.skip };
     let mut menu = Menu::new(item, extras);
     // Whoever can only write may begin at once.
     let mut step = if item.choosing() == Choosing::FreeText { Step::Write } else { choose(&mut menu)? };
@@ -83,20 +86,24 @@ fn ask_item(question: &Question, item: &Item, offer: Offer<'_>) -> io::Result<It
                 Typed::Back | Typed::Stay => None,
             },
             Step::Edit => match offer.helpers.edit(&asking::prepared(question, item))? {
-                Edited::Text(text) => return Ok(ItemAsked::Reply(Reply::One(text))),
+                Edited::Text(text) => {
+                    say_reply(&text)?;
+                    return Ok(ItemAsked::Reply(menu.written(text)));
+                }
                 Edited::Nothing(why) => {
                     say(&format!("{why}; it stays open\n"))?;
                     None
                 }
             },
-            Step::Diff => {
-                if let Some(diff) = offer.diff {
-                    offer.helpers.page(&diff.text(offer.helpers.colours()))?;
+            Step::Diff | Step::Context => {
+                let text = match (step, offer.diff) {
+                    (Step::Diff, Some(diff)) => diff.text(offer.helpers.colours()),
+                    _ => plain(question.context().unwrap_or_default().trim()) + "\n",
+                };
+                offer.helpers.page(&text)?;
+                if !offer.helpers.gives_the_screen_back() {
+                    say_question(words)?;
                 }
-                None
-            }
-            Step::Context => {
-                offer.helpers.page(&format!("{}\n", plain(question.context().unwrap_or_default())))?;
                 None
             }
             Step::Skip => Some(Asked::Skip),
@@ -127,11 +134,16 @@ fn choose(menu: &mut Menu<'_>) -> io::Result<Step> {
         if step != Step::Stay {
             say(&format!("{}\x1b[J", back(drawn)))?;
             if let Step::Chosen(reply) = &step {
-                say(&format!("› {}\n", plain(&asking::words(reply)).replace('\n', " ")))?;
+                say_reply(&asking::words(reply))?;
             }
             return Ok(step);
         }
     }
+}
+
+/// Says what was answered, in a line.
+fn say_reply(text: &str) -> io::Result<()> {
+    say(&format!("{}\n", fitting(&format!("› {}", plain(text).replace('\n', " ⏎ ")), columns())))
 }
 
 /// Takes a line. A blank one, and escape, go back to the keys.

@@ -16,6 +16,7 @@ mod image;
 mod inbox;
 mod init;
 mod run;
+mod status;
 mod subagent;
 mod sync;
 mod thread;
@@ -42,7 +43,7 @@ const HELP: &str = "\
 
 Run:
   run          Run an agent on a task, in this repository
-  inbox        List the questions that are open
+  inbox        Answer the questions that are open, one by one
   answer       Answer a question; the work goes on where it stopped
   apply        Bring a thread's work into your files
   continue     Go on with a thread that ended
@@ -58,7 +59,7 @@ Set up:
   subagent     Register what agent runs, and assign capabilities to it
   doctor       See what this machine can do, and what is missing
 
-Also: capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
+Also: capability, env, auth, trust, dispatch, thread, status, explain, deploy, sync, image, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -101,6 +102,8 @@ enum Command {
     Apply(dispatch::apply::Apply),
     #[command(subcommand, visible_alias = "threads", hide = true)]
     Thread(thread::Thread),
+    #[command(hide = true)]
+    Status(status::Status),
     #[command(hide = true)]
     Gc(gc::Gc),
     #[cfg(feature = "docker")]
@@ -176,6 +179,12 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
     if let Command::Worker(Worker::Probe) = arguments.command {
         return probe().map(|()| Exit::Done);
     }
+    // In every prompt of a shell: as cheap as can be.
+    if let Command::Status(command) = &arguments.command
+        && command.is_line()
+    {
+        return status::line(ui, arguments.namespace);
+    }
     let context = Context { ui, config: Config::new(arguments.namespace)? };
     let runtime = runtime(&arguments.command).map_err(|error| {
         Failure::outside("no-runtime", format!("the machine does not let agora start: {error}"))
@@ -194,6 +203,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Continue(command) => return command.run(&context).await,
             Command::Apply(command) => return command.run(&context).await,
             Command::Thread(command) => return command.run(&context).await,
+            Command::Status(command) => return command.run(&context).await,
             Command::Gc(command) => return command.run(&context).await,
             Command::Carry(command) => return command.run(&context).await,
             Command::Auth(command) => return command.run(&context).await,
@@ -229,6 +239,7 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
         | Command::Continue(_)
         | Command::Apply(_)
         | Command::Thread(_)
+        | Command::Status(_)
         | Command::Gc(_)
         | Command::Carry(_) => waiting(&mut builder).build(),
         #[cfg(feature = "docker")]

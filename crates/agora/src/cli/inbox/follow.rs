@@ -71,7 +71,7 @@ fn line(news: &InboxNews) -> String {
                     "answered by {} through {}: {}",
                     plain(&by.principal),
                     plain(&by.door),
-                    asking::replies(answers).replace('\n', " ")
+                    asking::replies(answers)
                 ),
                 Closing::Declined { by } => format!("declined by {}", plain(&by.principal)),
                 Closing::Expired => "expired".to_owned(),

@@ -87,7 +87,11 @@ impl Walk<'_> {
                 Asked::Leave => return Ok(Next::Leave(Exit::Done)),
                 Asked::Skip => {
                     self.tally.skipped += 1;
-                    self.context.ui.note(if more { "skipped; it stays open\n" } else { "skipped; it stays open" });
+                    self.context.ui.note(if more {
+                        "skipped; it stays open\n"
+                    } else {
+                        "skipped; it stays open"
+                    });
                     return Ok(Next::Question);
                 }
                 Asked::Decline => {
@@ -134,7 +138,10 @@ impl Walk<'_> {
     /// Says which question this is, whose, and how long it has waited.
     fn header(&self, open: &OpenQuestion, of: usize) -> String {
         let more = if of > COUNTED { "+" } else { "" };
-        let mut parts = vec![format!("question {} of {}{more}", self.seen.len(), of.min(COUNTED)), open.subagent.to_string()];
+        let mut parts = vec![
+            format!("question {} of {}{more}", self.seen.len(), of.min(COUNTED)),
+            open.subagent.to_string(),
+        ];
         parts.extend(open.labels.iter().map(Name::to_string));
         parts.push(format!("waits {}", waits(self.context, open)));
         parts.push(open.question_id.to_string());
@@ -148,8 +155,11 @@ impl Walk<'_> {
     async fn tell(&self) -> Result<(), Failure> {
         let Tally { answered, declined, skipped } = self.tally;
         let done = [(answered, "answered"), (declined, "declined"), (skipped, "skipped")];
-        let done: Vec<String> =
-            done.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+        let done: Vec<String> = done
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, word)| format!("{count} {word}"))
+            .collect();
         let namespace = Some(self.context.config.namespace.clone());
         let left = self.agora.inbox(&OpenFilter { namespace, after: None, most: COUNTED }).await?.len();
         let open = match left {
@@ -159,7 +169,9 @@ impl Walk<'_> {
         };
         self.context.ui.note(if done.is_empty() { open } else { format!("{}; {open}", done.join(", ")) });
         if left > 0 {
-            self.context.ui.hint("`agora inbox` begins again, `agora answer ID VALUE` answers one from anywhere");
+            self.context
+                .ui
+                .hint("`agora inbox` begins again, `agora answer ID VALUE` answers one from anywhere");
         }
         Ok(())
     }
