@@ -84,6 +84,7 @@ mod health;
 #[cfg(feature = "docker")]
 mod image;
 mod inbox;
+mod notice;
 mod plan;
 mod prepare;
 #[doc(hidden)]
@@ -101,6 +102,7 @@ pub use agora_core::answer::{Answerer, Given, Reply};
 pub use agora_core::bundle::BundleKind;
 pub use agora_core::job::Attendance;
 pub use agora_core::name::{Name, Namespace};
+pub use agora_core::route::{AgentsMay, NotEntitled, Party};
 pub use agora_providers::SystemClock;
 pub use agora_providers::ground::{AppliedWork, ApplyError, ApplyTo, OnSight};
 pub use agora_providers::ledger::Glance;
@@ -123,6 +125,7 @@ pub use inbox::{
     Answered, Closing, InboxNews, InboxWatch, Passed, QuestionStory, Reaction, Refusal, StoryAnswer,
     ThreadStory, Totals, thread_state,
 };
+pub use notice::{Notice, NoticeKind, Notifier, Quiet};
 pub use plan::{Applied, Plan, PlannedEntry};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
 pub use settings::{ContainerTarget, Ignored, Settings, SettingsError, TargetSettings};
