@@ -20,6 +20,7 @@
 //!  surroundings what a user's home, `agora.toml` and variables say   auth     logins that are stored for every dispatch
 //!  trust        which project's `agora.toml` may say what only a user's may
 //!  dispatching  what is asked of [`Agora`] about dispatches          handle   a thread in the caller's hands
+//!  status       what runs, waits and is due, at a glance
 //!  inbox        questions that are open ─▶ an answer, signed, which is the next dispatch; `drive` through any number of pauses
 //!  checklist    the pauses of a thread ─▶ whether each did what the user input protocol asks for, and what proves it
 //!  apply        the work of a thread ─▶ the user's tree, a branch or a commit
@@ -92,6 +93,7 @@ mod prepare;
 pub mod sabotage;
 mod secret;
 mod settings;
+mod status;
 mod surroundings;
 mod tree;
 mod trust;
@@ -107,6 +109,8 @@ pub use agora_core::stale::{Despite, Difference};
 pub use agora_core::wire::report::Usage;
 pub use agora_providers::SystemClock;
 pub use agora_providers::ground::{AppliedWork, ApplyError, ApplyTo, OnSight};
+pub use agora_providers::ledger::Glance;
+pub use agora_providers::notify::Way as NotifyWay;
 pub use carry::accept::{AcceptError, Accepted, Novelty, RequestKey};
 pub use carry::recover::Recovered;
 pub use carry::sweep::{Sweep, Swept};
@@ -122,11 +126,15 @@ pub use handle::{Events, Thread};
 pub use health::Health;
 #[cfg(feature = "docker")]
 pub use image::{BuildError, Built as BuiltImage, ImageRequest};
-pub use inbox::{Answered, Reaction, Refusal};
+pub use inbox::{
+    Answered, Closing, InboxNews, InboxWatch, Passed, QuestionStory, Reaction, Refusal, StoryAnswer,
+    ThreadStory, Totals, thread_state,
+};
 pub use notice::{Notice, NoticeKind, Notifier, Quiet};
 pub use plan::{Applied, Plan, PlannedEntry};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
 pub use settings::{ContainerTarget, Ignored, Settings, SettingsError, TargetSettings};
+pub use status::{Status, StatusDocument, Trouble, glance, last_trouble};
 pub use surroundings::{PROJECT_DIR, Surroundings};
 pub use tree::TreeFault;
 pub use trust::{Standing, TrustedProject};

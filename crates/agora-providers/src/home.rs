@@ -19,6 +19,7 @@
 //!  codex/                                   a CODEX_HOME: Codex's login that is agora's own
 //!  adapters/                                a person's own adapters
 //!  trust/<hash of a path>                   which project's `agora.toml` is trusted, with what it held then
+//!  notify.json                              why somebody was not told, last
 //!  tmp/                                     files that have no name yet
 //! ```
 

@@ -67,6 +67,14 @@ impl Terminal {
         &self.seen
     }
 
+    /// Reads until a text has come so many times since the beginning.
+    pub fn read_times(&mut self, text: &str, times: usize) -> &str {
+        while self.seen.matches(text).count() < times {
+            assert!(self.read(), "the command ended without `{text}`, {times} times: {}", self.seen);
+        }
+        &self.seen
+    }
+
     /// Types keys.
     pub fn press(&mut self, keys: &str) {
         self.master.write_all(keys.as_bytes()).unwrap();

@@ -1,9 +1,11 @@
 //! A question as a person reads it: what is asked, what may be chosen and what that implies, and why.
 
-use agora_core::question::{Choosing, Item, Question};
+use agora_core::answer::{Replies, Reply};
+use agora_core::question::{Choosing, Item, ItemId, Question};
 use agora_engine::Difference;
 
-use crate::plain::plain;
+use crate::helpers::COMMENT;
+use crate::plain::{plain, wrapped};
 
 /// How much of a context is shown before the rest is left to `agora show`.
 const CONTEXT_LINES: usize = 20;
@@ -59,16 +61,99 @@ fn item_lines(item: &Item, several: bool) -> Vec<String> {
 
 /// Returns what an agent said beside its question, if it did.
 pub(crate) fn context(question: &Question) -> Option<String> {
-    let text = plain(question.context().unwrap_or_default().trim());
-    if text.is_empty() {
-        return None;
-    }
+    let text = whole_context(question)?;
     let all = text.lines().count();
     let mut lines: Vec<String> = text.lines().take(CONTEXT_LINES).map(|line| format!("  {line}")).collect();
     if all > CONTEXT_LINES {
         lines.push(format!("  … and {} more lines: `agora show`", all - CONTEXT_LINES));
     }
     Some(lines.join("\n"))
+}
+
+/// Returns the context in lines that fit, as far as it is shown before somebody asks for the rest.
+pub(crate) fn context_lines(question: &Question, columns: usize) -> Vec<String> {
+    let text = whole_context(question).unwrap_or_default();
+    let mut lines: Vec<String> =
+        text.lines().take(CONTEXT_LINES).flat_map(|line| wrapped(line, 2, columns)).collect();
+    let more = text.lines().count().saturating_sub(CONTEXT_LINES);
+    lines.extend((more > 0).then(|| format!("  … and {more} more lines: c shows them")));
+    lines
+}
+
+/// Tells whether there is more of the context than is shown.
+pub(crate) fn is_cut(question: &Question) -> bool {
+    question.context().is_some_and(|context| context.trim().lines().count() > CONTEXT_LINES)
+}
+
+fn whole_context(question: &Question) -> Option<String> {
+    let text = plain(question.context().unwrap_or_default().trim());
+    (!text.is_empty()).then_some(text)
+}
+
+/// Returns the first line of the context.
+pub(crate) fn context_headline(question: &Question) -> Option<String> {
+    let text = whole_context(question)?;
+    let first = text.lines().next()?.to_owned();
+    Some(if text.lines().count() > 1 { format!("{first} …") } else { first })
+}
+
+/// Returns the items of a question in lines: what is asked, and what may be chosen.
+pub(crate) fn items(question: &Question) -> Vec<String> {
+    let several = question.items().len() > 1;
+    let lines = question.items().iter().flat_map(|item| item_lines(item, several));
+    lines.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+/// Returns everything of a question in lines.
+pub(crate) fn whole(question: &Question) -> Vec<String> {
+    let mut lines = items(question);
+    if let Some(context) = whole_context(question) {
+        lines.push(String::new());
+        lines.extend(context.lines().map(|line| format!("  {line}")));
+    }
+    lines
+}
+
+/// Prepares a file to write the answer to an item into, with the question in comments.
+pub(crate) fn prepared(question: &Question, item: &Item) -> String {
+    let mut lines: Vec<String> = item_lines(item, false).join("\n").lines().map(str::to_owned).collect();
+    if let Some(context) = whole_context(question) {
+        lines.push(String::new());
+        lines.extend(context.lines().map(|line| format!("  {line}")));
+    }
+    let what = match (item.choosing(), item.allows_other()) {
+        (Choosing::FreeText, _) => "Write the answer above.",
+        (Choosing::One, false) => "Write an option above, by its label or its number.",
+        (Choosing::One, true) => "Write an option above, by its label or its number, or anything else.",
+        (Choosing::Several, _) => "Write options above, by label or number, with commas between them.",
+    };
+    lines.extend([String::new(), what.to_owned()]);
+    lines.push(format!("Lines that begin with `{COMMENT}` are left out. A file with nothing else leaves"));
+    lines.push("the question open.".to_owned());
+    let comment = |line: String| format!("{COMMENT} {line}").trim_end().to_owned() + "\n";
+    std::iter::once("\n".to_owned()).chain(lines.into_iter().map(comment)).collect()
+}
+
+/// Says a reply: several with commas between them.
+pub(crate) fn words(reply: &Reply) -> String {
+    match reply {
+        Reply::One(text) => text.clone(),
+        Reply::Many(texts) => texts.join(", "),
+    }
+}
+
+/// Says the replies to a question, a line each or more: the only one by itself, several each with its item's id.
+pub(crate) fn reply_lines(replies: &Replies) -> Vec<String> {
+    let said = |(id, reply): (&ItemId, &Reply)| match replies.len() {
+        1 => plain(&words(reply)),
+        _ => format!("{}: {}", plain(id.as_str()), plain(&words(reply))),
+    };
+    replies.iter().map(said).collect()
+}
+
+/// Says the replies to a question in one line.
+pub(crate) fn replies(replies: &Replies) -> String {
+    reply_lines(replies).join("; ").replace('\n', " ")
 }
 
 #[cfg(test)]
@@ -97,5 +182,33 @@ mod tests {
           Both are used.
         ");
         assert_eq!(headline(&question), "Which parser?\u{fffd}[2J");
+        insta::assert_snapshot!(prepared(&question, &question.items()[0]), @r"
+
+        #: Which parser?�[2J
+        #:   1. A
+        #:      Keeps the callers.
+        #:      Old dates stay.
+        #:   2. B
+        #:   or anything else
+        #:
+        #:   Both are used.
+        #:
+        #: Write an option above, by its label or its number, or anything else.
+        #: Lines that begin with `#:` are left out. A file with nothing else leaves
+        #: the question open.
+        ");
+    }
+
+    #[test]
+    fn a_long_context_is_cut_until_somebody_asks_for_it() {
+        let context: Vec<String> = (1..=25).map(|line| format!("line {line}")).collect();
+        let question: Question = serde_json::from_value(json!({
+            "questions": [{"question": "Why?"}], "context": context.join("\n")
+        }))
+        .unwrap();
+        assert!(is_cut(&question));
+        let lines = context_lines(&question, 80);
+        assert_eq!((lines.len(), lines[20].as_str()), (21, "  … and 5 more lines: c shows them"));
+        assert_eq!(whole(&question).len(), 27);
     }
 }

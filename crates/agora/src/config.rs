@@ -7,7 +7,9 @@ use agora_core::time::{Clock, Timestamp};
 use agora_engine::{self as engine, Agora, Namespace, SystemClock};
 
 use crate::doctor::Surroundings;
+use crate::doctor::notify::Desktop;
 use crate::failure::Failure;
+use crate::helpers::Helpers;
 use agora_core::login::Vendor;
 
 /// Where things are, for this user and this call.
@@ -54,6 +56,37 @@ impl Config {
     pub(crate) fn repository(&self) -> Option<PathBuf> {
         let here = std::env::current_dir().ok()?;
         here.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_owned)
+    }
+
+    /// Returns how this user wants to be told of questions.
+    pub(crate) fn notify_ways(&self) -> Result<Vec<engine::NotifyWay>, Failure> {
+        Ok(self.around.settings(&program()?)?.notify)
+    }
+
+    /// Looks whether there is a desktop that shows what it is told.
+    pub(crate) fn desktop(&self) -> Desktop {
+        let bus = variable_os("XDG_RUNTIME_DIR").map(|dir| Path::new(&dir).join("bus"));
+        Desktop {
+            notify_send: self.has_program("notify-send"),
+            session: variable_os("DBUS_SESSION_BUS_ADDRESS").is_some() || bus.is_some_and(|bus| bus.exists()),
+        }
+    }
+
+    /// Finds the programs that whoever sits at the terminal reads and writes with.
+    pub(crate) fn helpers(&self) -> Helpers {
+        let known = |names: &[&str]| {
+            let found = names.iter().find(|name| self.has_program(name));
+            found.map(|name| OsString::from(*name))
+        };
+        Helpers {
+            editor: variable_os("VISUAL")
+                .or_else(|| variable_os("EDITOR"))
+                .or_else(|| known(&["editor", "vi", "nano"])),
+            pager: variable_os("PAGER").or_else(|| known(&["less"])),
+            less_is_set: variable_os("LESS").is_some(),
+            no_colour: variable_os("NO_COLOR").is_some()
+                || variable_os("TERM").is_some_and(|term| term == "dumb"),
+        }
     }
 
     /// The time, for saying how long ago something was.

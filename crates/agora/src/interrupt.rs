@@ -27,6 +27,13 @@ impl Interrupts {
         Ok(Self(heard))
     }
 
+    /// Forgets those that came while a person's own program had the terminal: they were meant for that.
+    pub(crate) fn forget(&mut self) {
+        while let Ok(permit) = self.0.try_acquire() {
+            permit.forget();
+        }
+    }
+
     /// Returns at the next one.
     pub(crate) async fn next(&mut self) {
         if let Ok(permit) = self.0.acquire().await {

@@ -9,11 +9,14 @@
 mod aside;
 mod ask;
 mod asking;
+mod chronicle;
 mod cli;
 mod config;
+mod diff;
 mod doctor;
 mod exit;
 mod failure;
+mod helpers;
 mod interrupt;
 mod outside;
 mod person;

@@ -11,10 +11,14 @@ pub(crate) fn plain(text: &str) -> String {
     text.replace("\r\n", "\n").chars().map(|one| if obeyed(one) { '\u{fffd}' } else { one }).collect()
 }
 
+/// Returns how many columns a letter takes: two for Hangul, and from the East Asian scripts on; to count one too many leaves only a
+/// little room unused.
+pub(crate) fn width(letter: char) -> usize {
+    if matches!(letter as u32, 0x1100..=0x115f | 0x2e80..) { 2 } else { 1 }
+}
+
 /// Makes a line fit: a line that is longer than the terminal would be two, and the first of them would stay.
 pub(crate) fn fitting(line: &str, columns: usize) -> String {
-    // Hangul, and from the East Asian scripts on; to count one too many leaves only a little room unused.
-    let width = |letter: char| if matches!(letter as u32, 0x1100..=0x115f | 0x2e80..) { 2 } else { 1 };
     let plain = line.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
     // The last column stays free: some terminals wrap as soon as it is written to.
     let room = columns.saturating_sub(1);
@@ -26,9 +30,48 @@ pub(crate) fn fitting(line: &str, columns: usize) -> String {
     plain.take_while(fits).chain((room > 0).then_some('…')).collect()
 }
 
+/// Breaks a text into lines that fit, between words where that is possible, each after so many spaces and those that the line itself
+/// begins with. Nothing of it is lost.
+pub(crate) fn wrapped(text: &str, indent: usize, columns: usize) -> Vec<String> {
+    let broken = |line: &str| {
+        let words = line.trim_start_matches(' ');
+        let own = (line.len() - words.len()).min(columns / 2);
+        filled(words.split_inclusive(' ').map(str::to_owned).collect(), indent + own, columns)
+    };
+    text.lines().flat_map(broken).collect()
+}
+
+/// Puts pieces that are not to be broken into lines that fit. One that is longer than a line is broken all the same.
+pub(crate) fn filled(pieces: Vec<String>, indent: usize, columns: usize) -> Vec<String> {
+    // Where there is no room at all, one column is better than none.
+    let room = columns.saturating_sub(1).saturating_sub(indent).max(1);
+    let margin = " ".repeat(indent.min(columns.saturating_sub(2)));
+    let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
+    for piece in pieces {
+        let wide = |text: &str| text.chars().map(width).sum::<usize>();
+        if used > 0 && used + wide(piece.trim_end()) > room {
+            lines.push(std::mem::take(&mut line));
+            used = 0;
+        }
+        for letter in piece.chars().map(|letter| if letter.is_control() { ' ' } else { letter }) {
+            let blank = letter == ' ' && used + 1 > room;
+            if !blank && used > 0 && used + width(letter) > room {
+                lines.push(std::mem::take(&mut line));
+                used = 0;
+            }
+            if !blank {
+                line.push(letter);
+                used += width(letter);
+            }
+        }
+    }
+    lines.push(line);
+    lines.into_iter().map(|line| format!("{margin}{}", line.trim_end()).trim_end().to_owned()).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{fitting, plain};
+    use super::{fitting, plain, wrapped};
 
     #[test]
     fn a_line_fits_and_has_no_control_characters() {
@@ -47,5 +90,16 @@ mod tests {
     fn what_a_terminal_would_obey_is_seen_and_not_done() {
         assert_eq!(plain("a\x1b[2Jb\r\nc\td\u{9b}e\u{202e}f"), "a\u{fffd}[2Jb\nc\td\u{fffd}e\u{fffd}f");
         assert_eq!(plain("Größe: 3 µm 🙂"), "Größe: 3 µm 🙂");
+    }
+
+    #[test]
+    fn a_text_is_broken_between_words_and_nothing_is_lost() {
+        assert_eq!(wrapped("one two three", 0, 8), ["one two", "three"]);
+        assert_eq!(wrapped("one two three", 2, 10), ["  one two", "  three"]);
+        assert_eq!(wrapped("one\n\n  two", 0, 80), ["one", "", "  two"]);
+        assert_eq!(wrapped("  one two", 1, 8), ["   one", "   two"]);
+        assert_eq!(wrapped("1234567890", 0, 5), ["1234", "5678", "90"]);
+        assert_eq!(wrapped("日本語", 0, 5), ["日本", "語"]);
+        assert_eq!(wrapped("ab", 5, 1), ["a", "b"], "also where there is no room for anything");
     }
 }

@@ -16,8 +16,9 @@ use crate::ui::{Form, Ui};
 const TICK: Duration = Duration::from_millis(200);
 /// What the worker writes fits into this many times over.
 const FILE_BYTES: u64 = 64 * 1024;
-/// How wide a terminal is that does not say.
+/// How large a terminal is that does not say.
 const COLUMNS: usize = 80;
+const ROWS: usize = 24;
 
 /// A line that is written again and again in its own place.
 #[derive(Debug)]
@@ -120,4 +121,10 @@ impl Progress {
 pub(crate) fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stderr());
     size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(COLUMNS)
+}
+
+/// Asks the terminal how high it is now.
+pub(crate) fn rows() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr());
+    size.ok().map(|size| usize::from(size.ws_row)).filter(|rows| *rows > 0).unwrap_or(ROWS)
 }

@@ -281,16 +281,11 @@ pub(crate) fn whole(result: &DispatchResult) -> String {
             .into_iter()
             .chain(hints(result, failure).into_iter().map(|hint| format!("hint:        {hint}")))
     }));
-    lines.extend(result.needs_input.as_ref().map(|asked| {
-        let options = if asked.options.is_empty() {
-            String::new()
-        } else {
-            format!(" [{}]", asked.options.join(" | "))
-        };
-        format!("asks:        {}{options} ({})", asked.question, asked.question_id)
-    }));
-    let changes = result.needs_input.iter().flat_map(|asked| asking::changes(&asked.stale));
-    lines.extend(changes.map(|change| format!("             {change}")));
+    if let Some(asked) = &result.needs_input {
+        lines.push(format!("asks:        {}", asked.question_id));
+        let whole = asking::whole(&asked.asked).into_iter().chain(asking::changes(&asked.stale));
+        lines.extend(whole.map(|line| format!("  {line}").trim_end().to_owned()));
+    }
     lines.extend(
         result
             .warnings

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
+use rustix::event::{PollFd, PollFlags, poll};
 use serde::Serialize;
 use serde_json::json;
 
@@ -142,6 +143,22 @@ fn write_to(out: &mut impl Write, bytes: &[u8]) -> Result<(), Failure> {
             Err(Failure::outside("output-failed", format!("the result cannot be written: {error}")))
         }
         Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Returns when whoever reads the results has gone away: there may be nothing to write for long, by which one would notice.
+pub(crate) async fn nobody_reads() {
+    let (sender, gone) = tokio::sync::oneshot::channel();
+    let look = move || {
+        let stdout = io::stdout();
+        // Nothing is asked for; that the other end is closed is told all the same.
+        let mut closed = [PollFd::new(&stdout, PollFlags::empty())];
+        while poll(&mut closed, None) == Err(rustix::io::Errno::INTR) {}
+        let _ = sender.send(());
+    };
+    let looking = std::thread::Builder::new().name("reader".into()).spawn(look);
+    if looking.is_err() || gone.await.is_err() {
+        std::future::pending().await
     }
 }
 

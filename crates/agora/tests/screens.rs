@@ -20,7 +20,7 @@ fn the_first_screen() {
 
     Run:
       run          Run an agent on a task, in this repository
-      inbox        List the questions that are open
+      inbox        Answer the questions that are open, one by one
       answer       Answer a question; the work goes on where it stopped
       apply        Bring a thread's work into your files
       continue     Go on with a thread that ended
@@ -36,7 +36,7 @@ fn the_first_screen() {
       subagent     Register what agent runs, and assign capabilities to it
       doctor       See what this machine can do, and what is missing
 
-    Also: capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
+    Also: capability, env, auth, trust, dispatch, thread, status, explain, deploy, sync, image, gc, completions.
 
     Options:
           --json              Print exactly one JSON document, also on error

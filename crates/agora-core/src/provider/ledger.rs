@@ -256,6 +256,9 @@ pub trait Ledger: fmt::Debug + Send + Sync {
         most: usize,
     ) -> Result<Vec<(u64, Entry)>, LedgerError>;
 
+    /// Returns the place of the last entry in the order of all, of every namespace; 0 when there is none.
+    async fn end(&self) -> Result<u64, LedgerError>;
+
     async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadView>, LedgerError>;
 
     async fn dispatch(&self, dispatch: &DispatchId) -> Result<Option<DispatchView>, LedgerError>;

@@ -2,8 +2,10 @@
 
 mod answer;
 mod drive;
-pub(crate) mod rested;
+mod news;
 mod receipt;
+pub(crate) mod rested;
+mod story;
 
 use agora_core::provider::ledger::{OpenFilter, OpenQuestion};
 use agora_core::{DispatchId, QuestionId};
@@ -15,6 +17,8 @@ use crate::handle::Thread;
 
 pub use answer::{Answered, Refusal};
 pub use drive::Reaction;
+pub use news::{Closing, InboxNews, InboxWatch};
+pub use story::{Passed, QuestionStory, StoryAnswer, ThreadStory, Totals, thread_state};
 
 impl Agora {
     /// Returns questions that are open, those that wait longest first.

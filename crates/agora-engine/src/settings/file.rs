@@ -8,6 +8,7 @@ use agora_core::Name;
 use agora_core::route::Party;
 use agora_core::wall::{Grant, Isolation, Network, Tools, Wish};
 use agora_core::wire::manifest::Layers;
+use agora_providers::notify::{Way, WayError};
 use serde::Deserialize;
 
 use super::container::{self, Compute, Written};
@@ -23,6 +24,8 @@ struct File {
     route: Vec<WrittenRoute>,
     group: BTreeMap<String, Vec<Party>>,
     answers: WrittenAnswers,
+    /// How a person is told that something wants them.
+    notify: Option<Vec<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -125,6 +128,10 @@ fn lay_file(file: File, dir: &Path, settings: &mut Settings) -> Result<(), Setti
     if let Some(max) = file.store.max {
         let max = bytes(&max).ok_or_else(|| SettingsError::Wrong(not_a_size("store.max", &max)))?;
         settings.store_max_bytes = max;
+    }
+    if let Some(ways) = file.notify {
+        let ways: Result<Vec<Way>, WayError> = ways.iter().map(|way| way.parse()).collect();
+        settings.notify = ways.map_err(|error| SettingsError::Wrong(format!("`notify`: {error}")))?;
     }
     settings.workspace_layers = file.store.overlay.unwrap_or(settings.workspace_layers);
     let written = route::Written { routes: file.route, groups: file.group, answers: file.answers };
@@ -256,6 +263,16 @@ mod tests {
     }
 
     #[test]
+    fn a_person_is_told_by_the_ways_that_the_file_names() {
+        assert_eq!(read("").unwrap().notify, []);
+        let settings = read("notify = [\"desktop\", \"command:post --to me\"]").unwrap();
+        assert_eq!(
+            settings.notify,
+            [Way::Desktop, Way::Command(vec!["post".into(), "--to".into(), "me".into()])]
+        );
+    }
+
+    #[test]
     fn a_target_may_run_workers_in_containers() {
         let settings = read(
             "[target.box]\ncompute = \"docker\"\nimage = \"a@sha256:1\"\ncpus = 1.5\nnetwork = \"none\"\n[target.plain]\ncompute = \"docker\"",
@@ -287,6 +304,9 @@ mod tests {
             "[target.local]\ncompute = \"docker\"\ngrant = [\"~/.m2:ro\"]",
             "[target.local]\ncompute = \"kubernetes\"",
             "[target.\"a b\"]",
+            "notify = [\"mail\"]",
+            "notify = \"desktop\"",
+            "notify = [\"command:\"]",
             "max = 1",
             "[",
         ] {

@@ -28,6 +28,7 @@ use agora_providers::ground::LocalGrounds;
 use agora_providers::keys::engine_secret;
 use agora_providers::lease::LocalLeases;
 use agora_providers::ledger::SqliteLedger;
+use agora_providers::notify::Way;
 use agora_providers::registry::LocalRegistry;
 use agora_providers::shelf::LocalShelf;
 use agora_providers::trust::TrustStore;
@@ -62,6 +63,8 @@ pub struct Settings {
     pub store_max_bytes: u64,
     /// What a project's file says that does not count, because nobody trusts it.
     pub ignored: Option<Ignored>,
+    /// How a person is told that a question wants them.
+    pub notify: Vec<Way>,
     /// Whether workspaces may be made of layers, by overlayfs, where the machine can. Else they are copies.
     pub workspace_layers: Layers,
     /// Who gets which question, who may answer it, and what silence means.
@@ -121,6 +124,7 @@ impl Settings {
             sockets: ["/var/run/docker.sock", "/run/podman/podman.sock"].map(PathBuf::from).to_vec(),
             store_max_bytes: 10 << 30,
             ignored: None,
+            notify: Vec::new(),
             workspace_layers: Layers::Auto,
             routes: Routes::default(),
             agents: AgentsMay::default(),

@@ -18,6 +18,7 @@ mod append;
 mod bell;
 mod fault;
 mod files;
+mod glance;
 mod list;
 mod outbox;
 mod papers;
@@ -35,4 +36,5 @@ mod writer;
 #[cfg(test)]
 mod plan_tests;
 
+pub use glance::{Glance, glance};
 pub use sqlite::SqliteLedger;

@@ -80,6 +80,10 @@ impl Ledger for SqliteLedger {
         self.reader.read(|connection| view::read_all(connection, namespace, after, most))
     }
 
+    async fn end(&self) -> Result<u64, LedgerError> {
+        self.reader.read(view::end)
+    }
+
     async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadView>, LedgerError> {
         self.reader.read(|connection| view::thread(connection, thread))
     }

@@ -53,6 +53,11 @@ pub(super) fn read_all(
     Ok(entries)
 }
 
+pub(super) fn end(connection: &Connection) -> Result<u64, Fault> {
+    let mut last = prepare(connection, "SELECT coalesce(max(place), 0) FROM entries")?;
+    Ok(last.query_row([], |row| count(row, 0))?)
+}
+
 pub(super) fn thread(connection: &Connection, id: &ThreadId) -> Result<Option<ThreadView>, Fault> {
     let past = Past::read(connection, id)?;
     let ends = past.entries.first().zip(past.entries.last());

@@ -156,6 +156,11 @@ impl Book {
         entries.take(most).collect()
     }
 
+    /// The last place that still holds an entry: a thread that was forgotten holds none.
+    pub(super) fn end(&self) -> u64 {
+        self.order.iter().rposition(Option::is_some).map_or(0, |last| last as u64 + 1)
+    }
+
     pub(super) fn thread(&self, id: &ThreadId) -> Option<ThreadView> {
         let Recorded { thread, entries, cancel_wished_at } = self.threads.get(id)?;
         let (first, last) = (entries.first()?, entries.last()?);

@@ -97,6 +97,10 @@ impl Ledger for MemoryLedger {
         Ok(self.book().read_all(namespace, after, most))
     }
 
+    async fn end(&self) -> Result<u64, LedgerError> {
+        Ok(self.book().end())
+    }
+
     async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadView>, LedgerError> {
         Ok(self.book().thread(thread))
     }

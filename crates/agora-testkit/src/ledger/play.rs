@@ -235,6 +235,7 @@ async fn survey(ledger: &dyn Ledger, clock: &SetClock) -> Vec<String> {
             said_to.push(said(ledger.head(&target.parse().unwrap(), most).await));
         }
     }
+    said_to.push(said(ledger.end().await));
     for namespace in NAMESPACES {
         let namespace: Namespace = namespace.parse().unwrap();
         said_to.push(said(ledger.read_all(&namespace, 3, 20).await));

@@ -1,19 +1,56 @@
 //! Keys from a terminal, one at a time: not a line, and not echoed. The terminal is as it was when this is dropped.
 
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::net::UnixStream;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
-
-use super::menu::Key;
+use signal_hook::SigId;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level;
 
 /// How long the rest of a key's sequence may take after its first byte. A person's escape key has no rest.
 const SEQUENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// What a terminal is told so that it says where a pasted text begins and ends, and that it need not any more.
+const PASTE_IS_SAID: &str = "\x1b[?2004h";
+const PASTE_IS_NOT_SAID: &str = "\x1b[?2004l";
+
+/// With this a pasted text ends.
+const PASTE_END: &[u8] = b"\x1b[201~";
+
+/// The longest text that may be pasted: as much as an answer may have.
+const PASTE_BYTES: usize = 1 << 20;
+
+/// A key that means something here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    Up,
+    Down,
+    Left,
+    Right,
+    Home,
+    End,
+    Delete,
+    Backspace,
+    /// Everything before the cursor goes.
+    EraseLine,
+    EraseWord,
+    Enter,
+    Escape,
+    /// Ctrl-C, or nobody is there any more.
+    Interrupt,
+    Character(char),
+    Pasted(String),
+}
 
 /// The terminal that a person types at, in a mode in which every key is heard.
 #[derive(Debug)]
 pub(crate) struct Keys {
     before: Termios,
+    /// Hears of signals, which a read would not wake up for.
+    signals: UnixStream,
+    listened: Vec<SigId>,
 }
 
 impl Keys {
@@ -23,22 +60,33 @@ impl Keys {
         if !stdin.is_terminal() {
             return Ok(None);
         }
+        let (signals, told) = UnixStream::pair()?;
+        let mut listened = Vec::new();
+        for signal in [SIGINT, SIGTERM] {
+            listened.push(low_level::pipe::register(signal, told.try_clone()?)?);
+        }
         let before = tcgetattr(&stdin)?;
         let mut now = before.clone();
-        now.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
+        now.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN;
         now.special_codes[SpecialCodeIndex::VMIN] = 1;
         now.special_codes[SpecialCodeIndex::VTIME] = 0;
         tcsetattr(&stdin, OptionalActions::Drain, &now)?;
-        Ok(Some(Self { before }))
+        tell(PASTE_IS_SAID);
+        Ok(Some(Self { before, signals, listened }))
     }
 
     /// Waits for the next key that means something. The end of the input is an interruption: nobody is there any more.
     pub(crate) fn next(&mut self) -> io::Result<Key> {
         loop {
-            let Some(first) = byte()? else { return Ok(Key::Interrupt) };
+            let Some(first) = self.first()? else { return Ok(Key::Interrupt) };
             let key = match first {
                 b'\r' | b'\n' => Some(Key::Enter),
                 3 | 4 => Some(Key::Interrupt),
+                1 => Some(Key::Home),
+                5 => Some(Key::End),
+                8 | 0x7f => Some(Key::Backspace),
+                0x15 => Some(Key::EraseLine),
+                0x17 => Some(Key::EraseWord),
                 0x1b => self.sequence()?,
                 first => character(first)?.map(Key::Character),
             };
@@ -48,7 +96,21 @@ impl Keys {
         }
     }
 
-    /// Reads what follows an escape: an arrow, something else, or nothing.
+    /// Waits for a byte or a signal. `None`: it was a signal, or there will be no byte.
+    fn first(&self) -> io::Result<Option<u8>> {
+        let stdin = io::stdin();
+        loop {
+            let mut either = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
+            match poll(&mut either, None) {
+                Ok(_) if !either[1].revents().is_empty() => return Ok(None),
+                Ok(_) => return byte(),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Reads what follows an escape: an arrow, a pasted text, something else, or nothing.
     fn sequence(&self) -> io::Result<Option<Key>> {
         if !follows()? {
             return Ok(Some(Key::Escape));
@@ -56,27 +118,55 @@ impl Keys {
         if !matches!(byte()?, Some(b'[' | b'O')) {
             return Ok(None);
         }
+        let mut number = Vec::new();
         loop {
-            match byte()? {
-                Some(b'A') => return Ok(Some(Key::Up)),
-                Some(b'B') => return Ok(Some(Key::Down)),
-                Some(0x40..=0x7e) | None => return Ok(None),
-                Some(_) => {}
-            }
+            return Ok(match byte()? {
+                Some(b'A') => Some(Key::Up),
+                Some(b'B') => Some(Key::Down),
+                Some(b'C') => Some(Key::Right),
+                Some(b'D') => Some(Key::Left),
+                Some(b'H') => Some(Key::Home),
+                Some(b'F') => Some(Key::End),
+                Some(b'~') => match number.as_slice() {
+                    b"1" | b"7" => Some(Key::Home),
+                    b"3" => Some(Key::Delete),
+                    b"4" | b"8" => Some(Key::End),
+                    b"200" => Some(pasted()?),
+                    _ => None,
+                },
+                Some(0x40..=0x7e) | None => None,
+                Some(digit) => {
+                    number.push(digit);
+                    continue;
+                }
+            });
         }
     }
 }
 
 impl Drop for Keys {
     fn drop(&mut self) {
+        tell(PASTE_IS_NOT_SAID);
         let _ = tcsetattr(io::stdin(), OptionalActions::Drain, &self.before);
+        for id in self.listened.drain(..) {
+            low_level::unregister(id);
+        }
     }
+}
+
+fn tell(text: &str) {
+    let mut stderr = io::stderr().lock();
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
 fn follows() -> io::Result<bool> {
     let stdin = io::stdin();
     let mut poll_for = [PollFd::new(&stdin, PollFlags::IN)];
-    Ok(poll(&mut poll_for, Some(&SEQUENCE))? > 0)
+    match poll(&mut poll_for, Some(&SEQUENCE)) {
+        Ok(count) => Ok(count > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn byte() -> io::Result<Option<u8>> {
@@ -107,20 +197,17 @@ fn character(first: u8) -> io::Result<Option<char>> {
     Ok(String::from_utf8(bytes).ok().and_then(|text| text.chars().next()))
 }
 
-/// Reads a line as the terminal gives it, with its own editing. `None` at the end of the input.
-pub(crate) fn line() -> io::Result<Option<String>> {
-    let mut text = Vec::new();
-    let mut bytes = [0; 4096];
-    let stdin = io::stdin();
-    loop {
-        let count = stdin.lock().read(&mut bytes)?;
-        text.extend_from_slice(&bytes[..count]);
-        if count == 0 && text.is_empty() {
-            return Ok(None);
-        }
-        if count == 0 || text.ends_with(b"\n") {
-            let text = String::from_utf8_lossy(&text);
-            return Ok(Some(text.strip_suffix('\n').unwrap_or(&text).to_owned()));
+/// Reads a text that was pasted, whose line breaks are not the enter key.
+fn pasted() -> io::Result<Key> {
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(PASTE_END) {
+        let Some(byte) = byte()? else { return Ok(Key::Interrupt) };
+        bytes.push(byte);
+        if bytes.len() > PASTE_BYTES {
+            return Err(io::Error::other("more than an answer may have was pasted"));
         }
     }
+    bytes.truncate(bytes.len() - PASTE_END.len());
+    // A terminal sends a line break as the enter key does.
+    Ok(Key::Pasted(String::from_utf8_lossy(&bytes).replace("\r\n", "\n").replace('\r', "\n")))
 }

@@ -1,24 +1,35 @@
-//! Asking whoever sits at the terminal: options by arrow keys or numbers, anything else by typing.
+//! Asking whoever sits at the terminal: options by arrow keys or numbers, anything else by typing or in an editor.
 
 mod keys;
+mod line;
 mod menu;
 
 use std::io::{self, IsTerminal, Write};
 
-use agora_core::answer::Reply;
+use agora_core::answer::{Given, Reply};
 use agora_core::question::{Choosing, Item, Question};
-use agora_engine::Reaction;
 
-use crate::plain::plain;
-use crate::progress::columns;
+use crate::asking;
+use crate::diff::Diff;
+use crate::helpers::{Edited, Helpers};
+use crate::plain::{fitting, plain, wrapped};
+use crate::progress::{columns, rows};
 use keys::Keys;
+use line::{Line, Typed};
+use menu::{Extras, Menu, Screen, Step};
+
 pub(crate) use keys::line;
-use menu::{Menu, Step};
 
 /// What came of asking.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Asked {
-    Reaction(Reaction),
+    Answer(Given),
+    /// Nobody will answer: the thread ends.
+    Decline,
+    /// Not this one, the next.
+    Skip,
+    /// Not now.
+    Leave,
     /// Ctrl-C: the question stays open, and the command ends as interrupted.
     Interrupted,
 }
@@ -26,8 +37,16 @@ pub(crate) enum Asked {
 /// What came of one item.
 enum ItemAsked {
     Reply(Reply),
-    Leave,
-    Interrupted,
+    Instead(Asked),
+}
+
+/// What whoever is asked may look at and use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer<'a> {
+    pub(crate) diff: Option<&'a Diff>,
+    pub(crate) helpers: &'a Helpers,
+    /// Whether other questions wait behind this one.
+    pub(crate) skip: bool,
 }
 
 /// Tells whether somebody is there to be asked: both what is asked and what is typed go through a terminal.
@@ -36,70 +55,118 @@ pub(crate) fn somebody_is_there() -> bool {
 }
 
 /// Asks every item of a question in turn.
-pub(crate) fn ask(question: &Question) -> io::Result<Asked> {
+pub(crate) fn ask(question: &Question, offer: Offer<'_>) -> io::Result<Asked> {
     let mut replies = Vec::new();
     let several = question.items().len() > 1;
     for (number, item) in (1..).zip(question.items()) {
         let of = if several { format!("({number} of {}) ", question.items().len()) } else { String::new() };
-        say(&format!("\n{of}{}\n", plain(item.question().trim())))?;
-        match ask_item(item)? {
+        let words = format!("{of}{}", plain(item.question().trim()));
+        say_question(&words)?;
+        match ask_item(question, item, &words, offer)? {
             ItemAsked::Reply(reply) => replies.push((item.id().to_string(), reply)),
-            ItemAsked::Leave => return Ok(Asked::Reaction(Reaction::Leave)),
-            ItemAsked::Interrupted => return Ok(Asked::Interrupted),
+            ItemAsked::Instead(asked) => return Ok(asked),
         }
     }
-    Ok(Asked::Reaction(menu::submission(replies).into()))
+    Ok(Asked::Answer(menu::submission(replies)))
 }
 
-fn ask_item(item: &Item) -> io::Result<ItemAsked> {
-    if item.choosing() == Choosing::FreeText {
-        return write();
-    }
-    match choose(item)? {
-        Step::Chosen(reply) => Ok(ItemAsked::Reply(reply)),
-        Step::Write => write(),
-        Step::Leave | Step::Stay => Ok(ItemAsked::Leave),
-        Step::Interrupted => Ok(ItemAsked::Interrupted),
+fn say_question(words: &str) -> io::Result<()> {
+    say(&format!("\n{}\n", wrapped(words, 0, columns()).join("\n")))
+}
+
+fn ask_item(question: &Question, item: &Item, words: &str, offer: Offer<'_>) -> io::Result<ItemAsked> {
+    let extras = Extras { diff: offer.diff.is_some(), context: asking::is_cut(question), skip: offer.skip };
+    let mut menu = Menu::new(item, extras);
+    // Whoever can only write may begin at once.
+    let mut step = if item.choosing() == Choosing::FreeText { Step::Write } else { choose(&mut menu)? };
+    loop {
+        let asked = match step {
+            Step::Chosen(reply) => return Ok(ItemAsked::Reply(reply)),
+            Step::Write => match write()? {
+                Typed::Done(text) => return Ok(ItemAsked::Reply(menu.written(text))),
+                Typed::Interrupted => Some(Asked::Interrupted),
+                Typed::Back | Typed::Stay => None,
+            },
+            Step::Edit => match offer.helpers.edit(&asking::prepared(question, item))? {
+                Edited::Text(text) => {
+                    say_reply(&text)?;
+                    return Ok(ItemAsked::Reply(menu.written(text)));
+                }
+                Edited::Nothing(why) => {
+                    say(&format!("{why}; it stays open\n"))?;
+                    None
+                }
+            },
+            Step::Diff | Step::Context => {
+                let text = match (step, offer.diff) {
+                    (Step::Diff, Some(diff)) => diff.text(offer.helpers.colours()),
+                    _ => plain(question.context().unwrap_or_default().trim()) + "\n",
+                };
+                offer.helpers.page(&text)?;
+                if !offer.helpers.gives_the_screen_back() {
+                    say_question(words)?;
+                }
+                None
+            }
+            Step::Skip => Some(Asked::Skip),
+            Step::Decline => Some(Asked::Decline),
+            Step::Leave | Step::Stay => Some(Asked::Leave),
+            Step::Interrupted => Some(Asked::Interrupted),
+        };
+        if let Some(asked) = asked {
+            return Ok(ItemAsked::Instead(asked));
+        }
+        step = choose(&mut menu)?;
     }
 }
 
 /// Shows the menu until something is chosen, drawn over itself with every key.
-fn choose(item: &Item) -> io::Result<Step> {
+fn choose(menu: &mut Menu<'_>) -> io::Result<Step> {
     let Some(mut keys) = Keys::listen()? else { return Ok(Step::Leave) };
-    let mut menu = Menu::new(item);
     let mut drawn = 0;
     loop {
-        let lines = menu.lines(columns());
+        let lines = menu.lines(Screen { columns: columns(), rows: rows() });
         say(&format!(
-            "{}{}",
+            "{}\x1b[J{}",
             back(drawn),
             lines.iter().map(|line| format!("{line}\x1b[K\n")).collect::<String>()
         ))?;
         drawn = lines.len();
-        let step = menu.press(keys.next()?);
+        let step = menu.press(&keys.next()?);
         if step != Step::Stay {
             say(&format!("{}\x1b[J", back(drawn)))?;
             if let Step::Chosen(reply) = &step {
-                say(&format!("› {}\n", plain(&words(reply))))?;
+                say_reply(&asking::words(reply))?;
             }
             return Ok(step);
         }
     }
 }
 
-/// Takes a line. A blank one leaves the question open.
-fn write() -> io::Result<ItemAsked> {
-    say("(enter answers, an empty line leaves it open)\n> ")?;
-    Ok(match keys::line()? {
-        Some(text) if !text.trim().is_empty() => ItemAsked::Reply(Reply::One(text)),
-        Some(_) | None => ItemAsked::Leave,
-    })
+/// Says what was answered, in a line.
+fn say_reply(text: &str) -> io::Result<()> {
+    say(&format!("{}\n", fitting(&format!("› {}", plain(text).replace('\n', " ⏎ ")), columns())))
 }
 
-fn words(reply: &Reply) -> String {
-    match reply {
-        Reply::One(text) => text.clone(),
-        Reply::Many(texts) => texts.join(", "),
+/// Takes a line. A blank one, and escape, go back to the keys.
+fn write() -> io::Result<Typed> {
+    let Some(mut keys) = Keys::listen()? else { return Ok(Typed::Interrupted) };
+    say("(enter answers, esc shows other keys)\n")?;
+    let mut line = Line::default();
+    loop {
+        let (shown, cursor) = line.shown(columns().saturating_sub(2));
+        say(&format!("\r\x1b[K> {shown}\r\x1b[{}C", cursor + 2))?;
+        match line.press(keys.next()?) {
+            Typed::Stay => {}
+            Typed::Back => {
+                say("\r\x1b[K\x1b[1A\r\x1b[J")?;
+                return Ok(Typed::Back);
+            }
+            done => {
+                say("\n")?;
+                return Ok(done);
+            }
+        }
     }
 }
 

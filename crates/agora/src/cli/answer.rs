@@ -3,10 +3,10 @@
 use std::fs;
 
 use agora_core::QuestionId;
-use agora_core::answer::Given;
+use agora_core::answer::{Answerer, Given};
 use agora_core::provider::ledger::OpenFilter;
 use agora_core::state::QuestionState;
-use agora_engine::{Agora, Answered, Despite, Thread};
+use agora_engine::{Agora, Answered, Despite, Error, Thread};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
@@ -88,14 +88,10 @@ impl Answer {
             };
             return follow_to(context, &agora, &thread, pause_ok, &wrap).await;
         }
-        let (thread, answered) = agora.answer_despite(despite, &question, &given, &by).await?;
-        tell_changes(context, &answered);
+        let answered = give(context, &agora, despite, &question, &given, &by).await??;
         if !answered.goes_on {
             return stopped(context, &answered);
         }
-        wait_for_start(&thread).await?;
-        thread.let_go().await;
-        start_carrier(context, std::slice::from_ref(thread.id()))?;
         context.ui.result(|| document(&answered), || format!("{}\n", answered.dispatch_id))?;
         let id = &answered.dispatch_id;
         context.ui.note("answered; it goes on where it stopped");
@@ -127,6 +123,29 @@ impl Answer {
             (None, false, None, _) => Err(usage("the answer is missing")),
         }
     }
+}
+
+/// Gives an answer, and leaves what goes on with it to a carrier of its own. The inner error says that the answer did not count.
+pub(super) async fn give(
+    context: &Context,
+    agora: &Agora,
+    despite: Despite,
+    question: &QuestionId,
+    given: &Given,
+    by: &Answerer,
+) -> Result<Result<Answered, Error>, Failure> {
+    let (thread, answered) = match agora.answer_despite(despite, question, given, by).await {
+        Ok(done) => done,
+        Err(error @ Error::Answer(_)) => return Ok(Err(error)),
+        Err(error) => return Err(error.into()),
+    };
+    tell_changes(context, &answered);
+    if answered.goes_on {
+        wait_for_start(&thread).await?;
+        thread.let_go().await;
+        start_carrier(context, std::slice::from_ref(thread.id()))?;
+    }
+    Ok(Ok(answered))
 }
 
 fn object(text: &str) -> Result<Map<String, Value>, Failure> {

@@ -1,10 +1,10 @@
 //! `agora doctor`: what this machine can do.
 
-use agora_engine::Health;
+use agora_engine::{Health, last_trouble};
 use clap::Args;
 
 use super::{Context, counted};
-use crate::doctor::{self, Finding, Status};
+use crate::doctor::{self, Finding, Status, notify};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -25,6 +25,17 @@ impl Doctor {
         let (bundles, secrets) = (agora.check_bundles().await, agora.check_secrets().await);
         // Right after the home that they are kept in.
         findings.splice(1..1, [kept("bundles", "bundle", bundles), kept("secrets", "secret", secrets)]);
+        // Settings that cannot be used are told by every command that uses them.
+        if let Ok(ways) = context.config.notify_ways() {
+            let (desktop, config) = (context.config.desktop(), &context.config);
+            let trouble = last_trouble(config.home());
+            findings.extend(notify::examine(
+                &ways,
+                desktop,
+                |name| config.has_program(name),
+                trouble.as_ref(),
+            ));
+        }
         context.ui.result(|| &findings, || findings.iter().map(line).collect())?;
         let broken = findings.iter().any(|finding| finding.status == Status::Broken);
         Ok(if broken { Exit::Outside } else { Exit::Done })

@@ -18,6 +18,7 @@ mod inbox;
 mod init;
 mod protocol;
 mod run;
+mod status;
 mod subagent;
 mod sync;
 mod thread;
@@ -45,7 +46,7 @@ const HELP: &str = "\
 Run:
   demo         See an agent ask, wait for free and go on: in seconds, no account
   run          Run an agent on a task, in this repository
-  inbox        List the questions that are open
+  inbox        Answer the questions that are open, one by one
   answer       Answer a question; the work goes on where it stopped
   apply        Bring a thread's work into your files
   continue     Go on with a thread that ended
@@ -60,8 +61,8 @@ Set up:
   init         Set up: a login, a project's agents, settings
   doctor       See what this machine can do, and what is missing
 
-Also: subagent, capability, env, auth, trust, dispatch, thread, protocol, explain, deploy, sync,
-      image, gc, completions.
+Also: subagent, capability, env, auth, trust, dispatch, thread, status, protocol, explain, deploy,
+      sync, image, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -109,6 +110,8 @@ enum Command {
     Thread(thread::Thread),
     #[command(subcommand, hide = true)]
     Protocol(protocol::Protocol),
+    #[command(hide = true)]
+    Status(status::Status),
     #[command(hide = true)]
     Gc(gc::Gc),
     #[cfg(feature = "docker")]
@@ -184,6 +187,12 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
     if let Command::Worker(Worker::Probe) = arguments.command {
         return probe().map(|()| Exit::Done);
     }
+    // In every prompt of a shell: as cheap as can be.
+    if let Command::Status(command) = &arguments.command
+        && command.is_line()
+    {
+        return status::line(ui, arguments.namespace);
+    }
     let context = Context { ui, config: Config::new(arguments.namespace)? };
     let runtime = runtime(&arguments.command).map_err(|error| {
         Failure::outside("no-runtime", format!("the machine does not let agora start: {error}"))
@@ -205,6 +214,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Apply(command) => return command.run(&context).await,
             Command::Thread(command) => return command.run(&context).await,
             Command::Protocol(command) => return command.run(&context).await,
+            Command::Status(command) => return command.run(&context).await,
             Command::Gc(command) => return command.run(&context).await,
             Command::Carry(command) => return command.run(&context).await,
             Command::Auth(command) => return command.run(&context).await,
@@ -243,6 +253,7 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
         | Command::Apply(_)
         | Command::Thread(_)
         | Command::Protocol(_)
+        | Command::Status(_)
         | Command::Gc(_)
         | Command::Carry(_) => waiting(&mut builder).build(),
         #[cfg(feature = "docker")]

@@ -1,17 +1,18 @@
 //! `agora thread`: one piece of work, across all its dispatches.
 
-use agora_core::provider::ledger::{Filter, ThreadView};
-use agora_core::state::{DispatchState, QuestionState, ThreadState};
-use agora_engine::DispatchResult;
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
 
 use super::Context;
 use super::dispatch::list::List;
 use super::dispatch::open;
+use crate::chronicle;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::story::change;
+use crate::progress::columns;
+
+/// Between these a story is told: narrower than this no timeline fits, and wider nobody reads.
+const NARROWEST: usize = 40;
+const WIDEST: usize = 110;
 
 /// Look at threads: one piece of work, across all its dispatches
 #[derive(Debug, Subcommand)]
@@ -20,7 +21,10 @@ pub(super) enum Thread {
     #[command(after_help = "Example:\n  agora thread list --json")]
     List(List),
     /// Tell a thread's whole story
-    #[command(after_help = "Example:\n  agora thread show @")]
+    #[command(
+        long_about = "Tell a thread's whole story, across all its pauses: what was dispatched, what was asked, who answered what by which door and after how long, what changed because of it, and what it all cost.",
+        after_help = "Examples:\n  agora thread show @\n  agora thread show q_7f3k --json"
+    )]
     Show(Show),
 }
 
@@ -43,80 +47,14 @@ impl Thread {
 impl Show {
     async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let agora = open(context).await?;
-        let thread = agora.find(&self.id).await?;
-        let view = thread.view().await?;
-        let filter = Filter { thread: Some(thread.id().clone()), most: usize::MAX, ..Filter::default() };
-        let mut dispatches = Vec::new();
-        for row in agora.dispatches(&filter).await?.into_iter().rev() {
-            dispatches.push(agora.find(row.dispatch_id.as_str()).await?.describe().await?);
+        let story = agora.find(&self.id).await?.story().await?;
+        context.ui.result(|| &story, || chronicle::text(&story, columns().clamp(NARROWEST, WIDEST)))?;
+        if let Some(open) = story.questions.last().filter(|question| question.state == "open") {
+            context.ui.hint(format_args!(
+                "`agora answer {} VALUE` answers it, and the work goes on where it stopped",
+                open.question_id
+            ));
         }
-        let document = document(&view, &dispatches);
-        context.ui.result(|| &document, || text(&view, &dispatches))?;
         Ok(Exit::Done)
     }
-}
-
-fn state(view: &ThreadView) -> &'static str {
-    match view.thread.state() {
-        ThreadState::Running => "running",
-        ThreadState::Waiting => "waiting",
-        ThreadState::Resuming => "resuming",
-        ThreadState::Finished => "finished",
-        ThreadState::Failed(_) => "failed",
-        ThreadState::Cancelled => "cancelled",
-    }
-}
-
-fn document(view: &ThreadView, dispatches: &[DispatchResult]) -> Value {
-    let failure = match view.thread.state() {
-        ThreadState::Failed(failure) => Some(failure),
-        _ => None,
-    };
-    let questions = view.thread.questions().iter().map(|asked| {
-        json!({"questionId": asked.id, "state": question_state(asked.state), "question": asked.question})
-    });
-    json!({
-        "threadId": view.thread_id,
-        "state": state(view),
-        "failure": failure,
-        "beganAt": view.began_at,
-        "dispatches": dispatches,
-        "questions": questions.collect::<Vec<_>>(),
-    })
-}
-
-fn question_state(state: QuestionState) -> &'static str {
-    match state {
-        QuestionState::Asked => "asked",
-        QuestionState::Open => "open",
-        QuestionState::Answered => "answered",
-        QuestionState::Declined => "declined",
-        QuestionState::Expired => "expired",
-        QuestionState::Cancelled => "cancelled",
-    }
-}
-
-fn text(view: &ThreadView, dispatches: &[DispatchResult]) -> String {
-    let mut lines = vec![format!("thread:      {} ({})", view.thread_id, state(view))];
-    for ((_, state), result) in view.thread.dispatches().iter().zip(dispatches) {
-        lines.push(format!("{}  {}  {}", result.accepted_at, result.dispatch_id, result.state));
-        match state {
-            DispatchState::Failed(failure) => {
-                lines.push(format!(
-                    "  {}: {}",
-                    failure.code,
-                    failure.detail.trim_end().replace('\n', "\n  ")
-                ));
-            }
-            DispatchState::NeedsInput => {
-                lines.extend(result.needs_input.iter().map(|asked| format!("  asked: {}", asked.question)));
-            }
-            _ => {}
-        }
-        let patch = result.patch_since_pause.as_ref().or(result.patch.as_ref());
-        if let Some(patch) = patch.filter(|patch| patch.files > 0) {
-            lines.push(format!("  {}", change(patch)));
-        }
-    }
-    lines.join("\n") + "\n"
 }

@@ -6,6 +6,7 @@
 mod credential;
 mod engine;
 mod home;
+pub(crate) mod notify;
 mod ping;
 mod program;
 mod sandbox;

@@ -103,6 +103,11 @@ impl Ledger for Seams {
         whole(self.ledger.read_all(namespace, after, most))
     }
 
+    async fn end(&self) -> Result<u64, LedgerError> {
+        self.pause().await;
+        whole(self.ledger.end())
+    }
+
     async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadView>, LedgerError> {
         self.pause().await;
         whole(self.ledger.thread(thread))

@@ -134,6 +134,7 @@ pub(super) async fn everything_in_one_order(scene: &Scene) {
     let Scene { ledger, .. } = scene;
     let (default, other) = (agora_core::Namespace::default(), "other".parse().unwrap());
     assert_eq!(ledger.read_all(&default, 0, 10).await.unwrap(), []);
+    assert_eq!(ledger.end().await.unwrap(), 0);
     scene.accept(job("t_1", "d_1")).await;
     let mut elsewhere = job("t_2", "d_2");
     elsewhere.namespace = "other".parse().unwrap();
@@ -149,6 +150,7 @@ pub(super) async fn everything_in_one_order(scene: &Scene) {
     assert_eq!(ledger.read_all(&default, all[1].0, 10).await.unwrap(), all[2..]);
     assert_eq!(ledger.read_all(&default, all[4].0, 10).await.unwrap(), []);
     assert_eq!(ledger.read_all(&other, 0, 10).await.unwrap().len(), 1);
+    assert_eq!(ledger.end().await.unwrap(), all[4].0, "whoever reads on from the end misses nothing");
 
     // A place is never used again, or whoever reads on from it would miss something.
     assert!(ledger.forget(&"t_1".parse().unwrap()).await.unwrap());

@@ -7,7 +7,7 @@ pub(super) mod go_on;
 pub(super) mod list;
 pub(super) mod logs;
 pub(super) mod options;
-mod pause;
+pub(super) mod pause;
 pub(super) mod run;
 pub(super) mod show;
 pub(super) mod watch;

@@ -1,14 +1,18 @@
 //! A pause in front of somebody: the question on their terminal, and their answer.
 
+use agora_core::DispatchId;
+use agora_core::question::Question;
 use agora_core::stale;
-use agora_engine::{Agora, Despite, Error, NeedsInput, Reaction, Refusal, Thread};
+use agora_engine::{Agora, Despite, Difference, Error, NeedsInput, Refusal, Thread};
 
-use crate::ask::{self, Asked};
+use crate::ask::{self, Asked, Offer};
 use crate::asking;
 use crate::cli::Context;
+use crate::diff::Diff;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::person;
+use crate::progress::columns;
 
 /// What became of a pause.
 pub(super) enum Pause {
@@ -22,33 +26,32 @@ pub(super) async fn ask(
     context: &Context,
     agora: &Agora,
     subagent: &impl std::fmt::Display,
+    dispatch: &DispatchId,
     asked: &NeedsInput,
 ) -> Result<Pause, Failure> {
     let id = &asked.question_id;
     context
         .ui
         .note(format_args!("{subagent} asks, and has stopped: nothing runs until somebody answers\n{id}"));
-    if let Some(context_lines) = asking::context(&asked.asked) {
-        context.ui.note(context_lines);
-    }
-    let unheard = |error| Failure::outside("terminal-lost", "the terminal cannot be read").because(error);
+    let diff = Diff::of(agora, dispatch).await?;
+    tell_about(context, &asked.asked, diff.as_ref());
+    let helpers = context.config.helpers();
+    let offer = Offer { diff: diff.as_ref(), helpers: &helpers, skip: false };
     let open = |exit| {
         context.ui.hint(format_args!("it stays open: `agora answer {id} VALUE` answers it, from anywhere"));
         Ok(Pause::Over(exit))
     };
     let mut despite = Despite::Nothing;
     loop {
-        let reaction = match ask::ask(&asked.asked).map_err(unheard)? {
+        let given = match ask::ask(&asked.asked, offer).map_err(unheard)? {
             Asked::Interrupted => return open(Exit::Interrupted),
-            Asked::Reaction(reaction) => reaction,
-        };
-        let given = match reaction {
-            Reaction::Leave => return open(Exit::Paused),
-            Reaction::Decline => {
+            Asked::Leave | Asked::Skip => return open(Exit::Paused),
+            Asked::Decline => {
                 agora.decline(id, &person::at_the_terminal()).await?;
+                context.ui.note("declined; its thread has ended");
                 return Ok(Pause::Over(Exit::Failed));
             }
-            Reaction::Answer(given) => given,
+            Asked::Answer(given) => given,
         };
         match agora.answer_despite(despite, id, &given, &person::at_the_terminal()).await {
             Ok((_, answered)) if !answered.goes_on => {
@@ -58,9 +61,7 @@ pub(super) async fn ask(
             Ok((thread, _)) => return Ok(Pause::GoesOn(Box::new(thread))),
             // They see it now, and may say the same again.
             Err(Error::Answer(Refusal::Changed { stale, .. })) => {
-                context.ui.warn("what the question rested on has changed; an answer counts when it is given again");
-                asking::changes(&stale).iter().for_each(|line| context.ui.note(line));
-                despite = stale::hash(&stale).map_or(Despite::Nothing, Despite::Seen);
+                despite = tell_changed(context, &stale);
             }
             Err(error @ Error::Answer(Refusal::Unfit { .. })) => {
                 context.ui.failure(&error.into());
@@ -73,4 +74,25 @@ pub(super) async fn ask(
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Says what belongs to a question: why it is asked, and what was changed until then.
+pub(in crate::cli) fn tell_about(context: &Context, question: &Question, diff: Option<&Diff>) {
+    let columns = columns();
+    let mut lines = asking::context_lines(question, columns);
+    lines.extend(diff.into_iter().flat_map(|diff| diff.summary(columns)));
+    if !lines.is_empty() {
+        context.ui.note(lines.join("\n"));
+    }
+}
+
+pub(in crate::cli) fn unheard(error: std::io::Error) -> Failure {
+    Failure::outside("terminal-lost", "the terminal cannot be read").because(error)
+}
+
+/// Tells what a question rested on and is another now, and returns with what the same answer counts.
+pub(in crate::cli) fn tell_changed(context: &Context, stale: &[Difference]) -> Despite {
+    context.ui.warn("what the question rested on has changed; an answer counts when it is given again");
+    asking::changes(stale).iter().for_each(|line| context.ui.note(line));
+    stale::hash(stale).map_or(Despite::Nothing, Despite::Seen)
 }

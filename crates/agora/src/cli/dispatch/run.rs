@@ -124,7 +124,9 @@ pub(in crate::cli) async fn follow_to(
         };
         if let Some(asked) = result.needs_input.as_ref().filter(|_| context.ui.can_ask() && !pause_ok) {
             context.ui.result(|| Value::Null, || story::words(&result))?;
-            match pause::ask(context, agora, &result.subagent, asked).await? {
+            let paused = pause::ask(context, agora, &result.subagent, &result.dispatch_id, asked).await?;
+            interrupts.forget();
+            match paused {
                 Pause::GoesOn(thread) => {
                     next = Some(*thread);
                     continue;

@@ -1,5 +1,10 @@
 //! `agora inbox`: the questions that wait for somebody.
 
+mod follow;
+mod walk;
+
+use std::io::{self, IsTerminal};
+
 use agora_core::provider::ledger::{OpenFilter, OpenQuestion};
 use agora_engine::Difference;
 use clap::Args;
@@ -12,18 +17,33 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::table::Table;
 
-/// List the questions that are open
+/// Answer the questions that are open, one by one, or list them
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  agora inbox\n  agora inbox --json")]
+#[command(
+    long_about = "On a terminal: walks through the questions that are open, those that wait longest first. Arrow keys or a number choose, typing writes, e opens an editor, d shows what was changed so far, s skips, x declines, q leaves. After an answer the work goes on by itself, and so does the walk.\n\nElsewhere, and with --json or --list: lists them. With --watch: follows them, a line for each that opens or is closed.",
+    after_help = "Examples:\n  agora inbox                    # one by one\n  agora inbox --list\n  agora inbox --json | jq -r '.[].question'\n  agora inbox --watch --json     # a document a line, until Ctrl-C"
+)]
 pub(super) struct Inbox {
-    /// How many are shown, those that wait longest first
+    /// List them, also on a terminal
+    #[arg(long, conflicts_with = "watch")]
+    list: bool,
+    /// How many are listed, those that wait longest first
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     most: usize,
+    /// Tell of those that are open, and then of each that opens or is closed, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
 }
 
 impl Inbox {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let agora = open(context).await?;
+        if self.watch {
+            return follow::follow(context, &agora).await;
+        }
+        if !self.list && context.ui.can_ask() && io::stdout().is_terminal() {
+            return walk::walk(context, &agora).await;
+        }
         let namespace = Some(context.config.namespace.clone());
         let filter = OpenFilter { namespace, after: None, most: self.most };
         let questions = agora.inbox(&filter).await?;
@@ -67,13 +87,11 @@ fn table(questions: &[OpenQuestion], stale: &[Vec<Difference>], context: &Contex
     if questions.is_empty() {
         return String::new();
     }
-    let now = context.config.now();
     let mut table = Table::new(["QUESTION", "SUBAGENT", "WAITS", "ASKS"]);
     let mut below = Vec::new();
     for (open, stale) in questions.iter().zip(stale) {
-        let waits = u64::try_from(now.as_millis() - open.asked_at.as_millis()).unwrap_or(0);
         let asks = asking::headline(&open.question);
-        table.row([open.question_id.to_string(), open.subagent.to_string(), span(waits), asks]);
+        table.row([open.question_id.to_string(), open.subagent.to_string(), waits(context, open), asks]);
         below.push(asking::changes(stale));
     }
     under_rows(&table.text(), &below)
@@ -89,4 +107,10 @@ fn under_rows(table: &str, below: &[Vec<String>]) -> String {
         text.extend(below.iter().map(|line| format!("  {line}\n")));
     }
     text
+}
+
+/// Says how long a question has waited.
+fn waits(context: &Context, open: &OpenQuestion) -> String {
+    let now = context.config.now();
+    span(u64::try_from(now.as_millis() - open.asked_at.as_millis()).unwrap_or(0))
 }

@@ -1,0 +1,116 @@
+//! How things stand: what runs, what waits, what is asked, what is due, and who moves it on.
+
+use std::path::Path;
+
+use agora_core::provider::ledger::{DispatchRow, Filter, OpenFilter, StateWord};
+use agora_core::{Namespace, Timestamp};
+use agora_providers::Home;
+use agora_providers::ledger::Glance;
+use serde::Serialize;
+
+use crate::agora::Agora;
+use crate::carry::CarryError;
+use crate::error::Error;
+
+pub use agora_providers::notify::Trouble;
+
+/// More live dispatches than a machine runs, and more questions than anybody counts.
+const MOST: usize = 10_000;
+
+/// How things stand.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Status {
+    /// Dispatches that run or are being started, and those that wait for room; newest first.
+    pub live: Vec<DispatchRow>,
+    pub questions: usize,
+    /// When the question was asked that waits longest.
+    pub oldest_asked_at: Option<Timestamp>,
+    /// How many threads somebody has to carry, of every namespace, and how many somebody does.
+    pub to_carry: usize,
+    pub carried: usize,
+    /// When the next thread moves on by itself, of every namespace.
+    pub next_due_at: Option<Timestamp>,
+    /// How many should have moved on by now.
+    pub overdue: usize,
+}
+
+/// What a status is as programs get it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusDocument {
+    pub running: usize,
+    pub queued: usize,
+    pub questions: usize,
+    pub oldest_asked_at: Option<Timestamp>,
+    pub to_carry: usize,
+    pub carried: usize,
+    pub next_due_at: Option<Timestamp>,
+    pub overdue: usize,
+}
+
+impl Status {
+    /// Counts the dispatches that run or are being started.
+    pub fn running(&self) -> usize {
+        self.live.iter().filter(|row| row.claimed).count()
+    }
+
+    /// Counts those that wait for room.
+    pub fn queued(&self) -> usize {
+        self.live.len() - self.running()
+    }
+
+    pub fn document(&self) -> StatusDocument {
+        StatusDocument {
+            running: self.running(),
+            queued: self.queued(),
+            questions: self.questions,
+            oldest_asked_at: self.oldest_asked_at,
+            to_carry: self.to_carry,
+            carried: self.carried,
+            next_due_at: self.next_due_at,
+            overdue: self.overdue,
+        }
+    }
+}
+
+impl Agora {
+    /// Returns how things stand.
+    pub async fn status(&self) -> Result<Status, Error> {
+        let engine = self.engine()?;
+        let (ledger, leases) = (&engine.world().ledger, &engine.world().leases);
+        let failed = |error| Error::Carry(CarryError::Ledger(error));
+        let namespace = Some(self.catalogue().namespace().clone());
+        let live = Filter {
+            namespace: namespace.clone(),
+            states: Some(vec![StateWord::Accepted, StateWord::Running]),
+            most: MOST,
+            ..Filter::default()
+        };
+        let open = ledger.questions(&OpenFilter { namespace, after: None, most: MOST }).await;
+        let open = open.map_err(failed)?;
+        let to_carry = ledger.carried().await.map_err(failed)?;
+        let held = leases.list().await.map_err(|error| Error::Carry(CarryError::Lease(error)))?;
+        Ok(Status {
+            live: ledger.list(&live).await.map_err(failed)?,
+            questions: open.len(),
+            oldest_asked_at: open.first().map(|question| question.asked_at),
+            carried: to_carry.iter().filter(|thread| held.contains(thread)).count(),
+            to_carry: to_carry.len(),
+            next_due_at: ledger.next_due().await.map_err(failed)?,
+            overdue: ledger.due(engine.world().clock.now()).await.map_err(failed)?.len(),
+        })
+    }
+}
+
+/// Counts what runs, waits and asks, as quick as can be: for a shell's prompt. Writes nothing, and a home that is not there has
+/// nothing. Needs no runtime.
+pub fn glance(home: &Path, namespace: &Namespace) -> Result<Glance, Error> {
+    let looked = agora_providers::ledger::glance(&Home::new(home), namespace);
+    looked.map_err(|error| Error::Carry(CarryError::Ledger(error)))
+}
+
+/// Returns why somebody was not told of something, if that has not worked since.
+pub fn last_trouble(home: &Path) -> Option<Trouble> {
+    agora_providers::notify::last_trouble(&Home::new(home))
+}

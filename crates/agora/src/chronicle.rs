@@ -1,0 +1,317 @@
+//! A thread's story as a person reads it: what happened when, who said what, and what it all came to.
+
+use agora_core::Timestamp;
+use agora_core::answer::Answerer;
+use agora_core::entry::{Entry, Happening};
+use agora_core::event::Event;
+use agora_core::reason::Failure;
+use agora_core::record::{AtExpiry, Record, RouteOutcome};
+use agora_core::{DispatchId, QuestionId};
+use agora_engine::{DispatchResult, Name, QuestionStory, ThreadStory, Totals};
+
+use crate::asking;
+use crate::cli::{counted, span};
+use crate::plain::{plain, wrapped};
+use crate::story::change;
+
+/// The left column: a moment, and what parts it from the rest.
+const LEFT: usize = 22;
+/// A wait for room that is worth a word.
+const NOTABLE_MS: u64 = 1000;
+/// How much of a task or a message is shown.
+const TASK_LINES: usize = 3;
+
+/// Writes a story within so many columns.
+pub(crate) fn text(story: &ThreadStory, columns: usize) -> String {
+    let mut page = Page { columns, lines: Vec::new() };
+    page.head(story);
+    let mut teller = Teller { story, page, answered: None };
+    for entry in &story.entries {
+        teller.tell(entry);
+    }
+    let mut page = teller.page;
+    page.foot(story);
+    page.lines.join("\n") + "\n"
+}
+
+/// The lines so far.
+struct Page {
+    columns: usize,
+    lines: Vec<String>,
+}
+
+impl Page {
+    fn head(&mut self, story: &ThreadStory) {
+        let mut parts = vec![format!("thread {}", story.thread_id), story.state.to_owned()];
+        parts.extend(story.subagent.iter().map(Name::to_string));
+        parts.extend(story.labels.iter().map(Name::to_string));
+        self.lines.extend(wrapped(&parts.join(" · "), 0, self.columns));
+        for line in first_lines(story.task.as_deref().unwrap_or_default()) {
+            self.lines.extend(wrapped(&line, 2, self.columns));
+        }
+        self.lines.push(String::new());
+    }
+
+    /// Writes what happened at a moment, and what belongs to it below.
+    fn at(&mut self, at: Timestamp, what: &str) {
+        let mut lines = wrapped(what, LEFT, self.columns);
+        if let Some(first) = lines.first_mut() {
+            *first = format!("{:<LEFT$}{}", moment(at), first.trim_start());
+        }
+        self.lines.extend(lines);
+    }
+
+    fn below(&mut self, what: &str) {
+        self.lines.extend(wrapped(what, LEFT, self.columns));
+    }
+
+    /// As [`Page::below`], further to the right.
+    fn within(&mut self, what: &str) {
+        self.lines.extend(wrapped(what, LEFT + 2, self.columns));
+    }
+
+    fn foot(&mut self, story: &ThreadStory) {
+        self.lines.push(String::new());
+        let Totals { dispatches, questions, worked_ms, waited_ms, turns, .. } = story.totals;
+        let mut worked = vec![format!(
+            "agents worked {} in {}",
+            span(worked_ms),
+            count(dispatches, "dispatch", "dispatches")
+        )];
+        worked.extend((turns > 0).then(|| counted(as_usize(turns), "turn")));
+        worked.extend((story.totals.tokens > 0).then(|| format!("{} tokens", story.totals.tokens)));
+        worked.push(cost(&story.totals));
+        self.lines.extend(wrapped(&worked.join(", "), 0, self.columns));
+        if questions > 0 {
+            let people =
+                format!("people thought {} over {}", span(waited_ms), counted(questions, "question"));
+            // Only what the ledger shows: that no dispatch of the thread was live between a question and its end.
+            let meanwhile = match story.totals.live_while_waiting {
+                0 => "while it waited: 0 processes, $0".to_owned(),
+                live => format!("while it waited, {} was live", count(live, "dispatch", "dispatches")),
+            };
+            self.lines.extend(wrapped(&format!("{people}; {meanwhile}"), 0, self.columns));
+        }
+    }
+}
+
+/// Tells one entry after the other.
+struct Teller<'a> {
+    story: &'a ThreadStory,
+    page: Page,
+    /// What made the next dispatch go on.
+    answered: Option<QuestionId>,
+}
+
+impl Teller<'_> {
+    fn tell(&mut self, entry: &Entry) {
+        match &entry.what {
+            Happening::Event(event) => self.event(entry, event),
+            Happening::Record(record) => self.record(entry, record),
+        }
+    }
+
+    fn result(&self, id: &DispatchId) -> Option<&DispatchResult> {
+        self.story.dispatches.iter().find(|result| result.dispatch_id == *id)
+    }
+
+    fn question(&self, id: &QuestionId) -> Option<&QuestionStory> {
+        self.story.questions.iter().find(|story| story.question_id == *id)
+    }
+
+    fn event(&mut self, entry: &Entry, event: &Event) {
+        match event {
+            Event::Accepted { dispatch_id, .. } => self.accepted(entry, dispatch_id),
+            Event::Started { dispatch_id } => {
+                let waited =
+                    self.result(dispatch_id).map_or(0, |result| between(result.accepted_at, entry.at));
+                if waited >= NOTABLE_MS {
+                    self.page.at(entry.at, &format!("started, after {} for room", span(waited)));
+                }
+            }
+            Event::Finished { dispatch_id, .. } => {
+                self.page.at(entry.at, "finished");
+                self.did(dispatch_id);
+                self.said(dispatch_id);
+            }
+            Event::NeedsInput { dispatch_id, question_id, question, .. } => {
+                self.page.at(entry.at, &format!("asked, and stopped ({question_id})"));
+                self.did(dispatch_id);
+                let headline = asking::context_headline(question);
+                for line in asking::items(question) {
+                    self.page.within(&line);
+                }
+                if let Some(headline) = headline {
+                    self.page.within(&format!("because: {headline}"));
+                }
+            }
+            Event::Failed { dispatch_id, failure, .. } => {
+                self.page.at(entry.at, &format!("failed ({}, {})", failure.reason, failure.code));
+                self.did(dispatch_id);
+                self.why(failure);
+            }
+            Event::Cancelled { dispatch_id, .. } => {
+                self.page.at(entry.at, "cancelled");
+                self.did(dispatch_id);
+            }
+        }
+    }
+
+    fn accepted(&mut self, entry: &Entry, id: &DispatchId) {
+        let first = self.story.dispatches.first().is_some_and(|result| result.dispatch_id == *id);
+        if first {
+            let target = self.result(id).map(|result| format!(" to {}", result.target)).unwrap_or_default();
+            self.page.at(entry.at, &format!("dispatched{target} ({id})"));
+            return;
+        }
+        // With the same write as what made it go on, so that its moment is told already.
+        self.page.below(&format!("it went on as {id}"));
+        if let Some(message) = self.story.messages.get(id) {
+            for line in first_lines(message) {
+                self.page.within(&line);
+            }
+        }
+    }
+
+    /// Says what a dispatch did: how long, how much, and what it changed.
+    fn did(&mut self, id: &DispatchId) {
+        let since = if self.answered.take().is_some() { " since the answer" } else { "" };
+        let Some(result) = self.result(id) else { return };
+        let mut parts = match result.started_at {
+            Some(_) => vec![format!("worked {}", span(result.duration_ms))],
+            None => vec!["never started".to_owned()],
+        };
+        if let Some(usage) = &result.usage {
+            parts.extend((usage.turns > 0).then(|| counted(as_usize(usage.turns), "turn")));
+            parts.extend(usage.cost_usd.map(|usd| format!("${usd:.4}")));
+        }
+        let patch = result.patch_since_pause.as_ref().or(result.patch.as_ref());
+        parts.push(match patch.filter(|patch| patch.files > 0) {
+            Some(patch) => format!("{}{since}", change(patch)),
+            None => format!("no file changed{since}"),
+        });
+        parts.extend(
+            result
+                .verify
+                .as_ref()
+                .map(|verify| if verify.passed { "verified".to_owned() } else { "verify failed".to_owned() }),
+        );
+        self.page.below(&parts.join(", "));
+    }
+
+    /// Quotes what an agent said at its end.
+    fn said(&mut self, id: &DispatchId) {
+        let text = self.result(id).map(|result| result.output.text.clone()).unwrap_or_default();
+        for line in first_lines(&text) {
+            self.page.within(&line);
+        }
+    }
+
+    fn why(&mut self, failure: &Failure) {
+        for line in first_lines(&failure.detail) {
+            self.page.within(&line);
+        }
+    }
+
+    fn record(&mut self, entry: &Entry, record: &Record) {
+        let page = &mut self.page;
+        match record {
+            // It is told with the event that carries it.
+            Record::QuestionOpened { .. } | Record::ThreadEnded { .. } => {}
+            Record::QuestionRouted { step, outcome, .. } => {
+                let how = match outcome {
+                    RouteOutcome::Answered => "answered",
+                    RouteOutcome::NoResponse => "had no answer",
+                    RouteOutcome::NoChannel => "could not be reached",
+                };
+                page.at(entry.at, &format!("step {} of its route {how}", u64::from(*step) + 1));
+            }
+            Record::QuestionReminded { .. } => page.at(entry.at, "reminded"),
+            Record::QuestionEscalated { step, .. } => {
+                page.at(entry.at, &format!("went to step {} of its route", u64::from(*step) + 1));
+            }
+            Record::QuestionAnswered { question_id, answers, by, .. } => {
+                let after = self.after(question_id);
+                self.page.at(entry.at, &format!("answered by {}{after}", who(by)));
+                for line in asking::reply_lines(answers) {
+                    self.page.within(&line);
+                }
+                self.answered = Some(question_id.clone());
+            }
+            Record::QuestionDeclined { question_id, by, .. } => {
+                let after = self.after(question_id);
+                self.page.at(entry.at, &format!("declined by {}{after}", who(by)));
+            }
+            Record::QuestionExpired { question_id, at_expiry, .. } => {
+                let after = self.after(question_id);
+                let then = match at_expiry {
+                    AtExpiry::Fail => "nobody answered in time".to_owned(),
+                    AtExpiry::UseDefault(replies) => {
+                        format!(
+                            "nobody answered in time, so the asker's default holds: {}",
+                            asking::replies(replies)
+                        )
+                    }
+                };
+                self.page.at(entry.at, &format!("expired{after}: {then}"));
+                self.answered = Some(question_id.clone());
+            }
+            Record::QuestionCancelled { question_id, .. } => {
+                let after = self.after(question_id);
+                self.page.at(entry.at, &format!("the question was cancelled{after}"));
+            }
+            Record::AnswerRefused { by, why, .. } => {
+                page.at(entry.at, &format!("an answer of {} did not count: {}", who(by), plain(why)));
+            }
+            Record::ThreadContinued { .. } => page.at(entry.at, "continued by its owner"),
+            Record::ThreadCancelled { .. } => page.at(entry.at, "the thread was cancelled"),
+        }
+    }
+
+    fn after(&self, id: &QuestionId) -> String {
+        self.question(id).map(|story| format!(", after {}", span(story.waited_ms))).unwrap_or_default()
+    }
+}
+
+/// Names who answered, and by which door.
+fn who(by: &Answerer) -> String {
+    format!("{} by {}", plain(&by.principal), plain(&by.door))
+}
+
+fn cost(totals: &Totals) -> String {
+    match (totals.cost_usd, totals.without_cost) {
+        (None, _) => "cost not reported".to_owned(),
+        (Some(usd), 0) => format!("${usd:.4}"),
+        (Some(usd), silent) => {
+            format!("${usd:.4} (without {}, which did not say)", count(silent, "dispatch", "dispatches"))
+        }
+    }
+}
+
+fn count(number: usize, one: &str, more: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { more })
+}
+
+fn as_usize(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn between(from: Timestamp, to: Timestamp) -> u64 {
+    u64::try_from(to.as_millis().saturating_sub(from.as_millis())).unwrap_or(0)
+}
+
+/// Says a moment to the second, in UTC: `2026-11-15 19:00:00Z`.
+fn moment(at: Timestamp) -> String {
+    let text = at.to_string();
+    let seconds = text.split('.').next().unwrap_or(&text);
+    format!("{}Z", seconds.replacen('T', " ", 1))
+}
+
+/// Takes the first lines of somebody's words, and says when there are more.
+fn first_lines(text: &str) -> Vec<String> {
+    let text = plain(text.trim());
+    let mut lines: Vec<String> = text.lines().take(TASK_LINES).map(str::to_owned).collect();
+    let more = text.lines().count().saturating_sub(TASK_LINES);
+    lines.extend((more > 0).then(|| format!("… and {}", counted(more, "more line"))));
+    lines
+}
