@@ -118,7 +118,7 @@ pub use image::{BuildError, Built as BuiltImage, ImageRequest};
 pub use inbox::{Answered, Reaction, Refusal};
 pub use plan::{Applied, Plan, PlannedEntry};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
-pub use settings::{ContainerTarget, Ignored, Settings, SettingsError, TargetSettings};
+pub use settings::{ContainerTarget, Ignored, McpSettings, Settings, SettingsError, TargetSettings};
 pub use surroundings::{PROJECT_DIR, Surroundings};
 pub use tree::TreeFault;
 pub use trust::{Standing, TrustedProject};

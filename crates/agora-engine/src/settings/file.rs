@@ -10,6 +10,7 @@ use agora_core::wire::manifest::Layers;
 use serde::Deserialize;
 
 use super::container::{self, Compute, Written};
+use super::mcp::WrittenMcp;
 use super::{Settings, TargetSettings};
 
 /// What the file may say. A key that is misspelt is refused by its name.
@@ -18,6 +19,7 @@ use super::{Settings, TargetSettings};
 struct File {
     target: BTreeMap<String, Target>,
     store: Store,
+    mcp: WrittenMcp,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -112,6 +114,7 @@ fn lay_file(file: File, settings: &mut Settings) -> Result<(), SettingsError> {
         let max = bytes(&max).ok_or_else(|| SettingsError::Wrong(not_a_size("store.max", &max)))?;
         settings.store_max_bytes = max;
     }
+    file.mcp.lay(&mut settings.mcp).map_err(SettingsError::Wrong)?;
     settings.workspace_layers = file.store.overlay.unwrap_or(settings.workspace_layers);
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod container;
 mod file;
+mod mcp;
 mod project;
 mod sift;
 mod vault;
@@ -37,6 +38,7 @@ use vault::LocalVault;
 
 pub use container::ContainerTarget;
 pub use file::SettingsError;
+pub use mcp::McpSettings;
 pub use project::Ignored;
 pub(crate) use project::Project;
 
@@ -60,6 +62,8 @@ pub struct Settings {
     pub ignored: Option<Ignored>,
     /// Whether workspaces may be made of layers, by overlayfs, where the machine can. Else they are copies.
     pub workspace_layers: Layers,
+    /// What agents that drive this agora may do.
+    pub mcp: McpSettings,
 }
 
 /// A named place to run.
@@ -112,6 +116,7 @@ impl Settings {
             store_max_bytes: 10 << 30,
             ignored: None,
             workspace_layers: Layers::Auto,
+            mcp: McpSettings::default(),
         }
     }
 

@@ -15,6 +15,7 @@ mod gc;
 mod image;
 mod inbox;
 mod init;
+mod mcp;
 mod run;
 mod subagent;
 mod sync;
@@ -58,7 +59,7 @@ Set up:
   subagent     Register what agent runs, and assign capabilities to it
   doctor       See what this machine can do, and what is missing
 
-Also: capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
+Also: mcp, capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -101,6 +102,8 @@ enum Command {
     Apply(dispatch::apply::Apply),
     #[command(subcommand, visible_alias = "threads", hide = true)]
     Thread(thread::Thread),
+    #[command(hide = true)]
+    Mcp(mcp::Mcp),
     #[command(hide = true)]
     Gc(gc::Gc),
     #[cfg(feature = "docker")]
@@ -194,6 +197,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Continue(command) => return command.run(&context).await,
             Command::Apply(command) => return command.run(&context).await,
             Command::Thread(command) => return command.run(&context).await,
+            Command::Mcp(command) => return command.run(&context).await,
             Command::Gc(command) => return command.run(&context).await,
             Command::Carry(command) => return command.run(&context).await,
             Command::Auth(command) => return command.run(&context).await,
@@ -231,6 +235,7 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
         | Command::Thread(_)
         | Command::Gc(_)
         | Command::Carry(_) => waiting(&mut builder).build(),
+        Command::Mcp(_) => builder.enable_all().build(),
         #[cfg(feature = "docker")]
         Command::Image(_) => waiting(&mut builder).build(),
         _ => builder.build(),
