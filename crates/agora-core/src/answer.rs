@@ -52,6 +52,22 @@ pub struct Answerer {
     pub principal: String,
     /// Such as `cli`, `mcp`, `http`.
     pub door: String,
+    /// The agent that passed on what the principal said, such as `agent:claude-code`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relayed_by: Option<String>,
+}
+
+impl Answerer {
+    /// Names who answers, such as `user:ann`, and by which door, such as `cli`.
+    pub fn new(principal: impl Into<String>, door: impl Into<String>) -> Self {
+        Self { principal: principal.into(), door: door.into(), relayed_by: None }
+    }
+
+    /// Says which agent passed it on.
+    #[must_use]
+    pub fn relayed_by(self, agent: impl Into<String>) -> Self {
+        Self { relayed_by: Some(agent.into()), ..self }
+    }
 }
 
 /// Says why replies do not answer a question.
@@ -105,6 +121,20 @@ mod tests {
         assert_eq!(checked(json!({"q1": "A"})), Err(AnswerError::Missing(id("q2"))));
         assert_eq!(checked(json!({"q1": "C", "q2": "x"})), Err(AnswerError::NotAccepted(id("q1"))));
         assert_eq!(checked(json!({"q1": "A", "q2": "x", "q3": "y"})), Err(AnswerError::Unasked(id("q3"))));
+    }
+
+    #[test]
+    fn who_answered_reads_back_and_keeps_the_form_it_had_before_there_were_relays() {
+        let ann = Answerer::new("user:ann", "cli");
+        assert_eq!(serde_json::to_value(&ann).unwrap(), json!({"principal": "user:ann", "door": "cli"}));
+        let relayed = ann.clone().relayed_by("agent:claude-code");
+        let written = json!({"principal": "user:ann", "door": "cli", "relayedBy": "agent:claude-code"});
+        assert_eq!(serde_json::to_value(&relayed).unwrap(), written);
+        assert_eq!(serde_json::from_value::<Answerer>(written).unwrap(), relayed);
+        assert_eq!(
+            serde_json::from_value::<Answerer>(json!({"principal": "user:ann", "door": "cli"})).unwrap(),
+            ann
+        );
     }
 
     #[test]

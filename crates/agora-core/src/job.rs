@@ -12,6 +12,7 @@ use crate::ground::Ground;
 use crate::id::{DispatchId, ThreadId};
 use crate::name::{Name, Namespace};
 use crate::provider::compute::ImageId;
+use crate::route::{Party, Routes};
 use crate::state::{DispatchState, Thread, ThreadState};
 use crate::time::Timestamp;
 use crate::wire::manifest::{Continuation, Limits, Verbatim};
@@ -69,6 +70,12 @@ pub struct Job {
     /// What the thread works on. `None`: an empty directory.
     #[serde(default)]
     pub ground: Option<Box<Ground>>,
+    /// Whoever dispatched it. `None`: nobody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Party>,
+    /// The routes that its questions may take: those of the `agora.toml` that it was dispatched with, wherever it is carried.
+    #[serde(default, skip_serializing_if = "Routes::is_empty")]
+    pub routes: Routes,
 }
 
 /// Who is there while a dispatch runs.
@@ -148,6 +155,8 @@ impl Job {
             salt,
             attendance: Attendance::Watched,
             ground: None,
+            owner: None,
+            routes: Routes::default(),
         }
     }
 
@@ -180,8 +189,13 @@ impl Job {
     }
 }
 
-/// Returns when a thread moves on by itself: a provider said when its limit ends, nobody watches, and it has not tried yet.
+/// Returns when a thread moves on by itself: a timer of its question, or the end of a provider's limit.
 pub fn due_at(thread: &Thread, last: &Job) -> Option<Timestamp> {
+    thread.question_due_at().or_else(|| retry_at(thread, last))
+}
+
+/// Returns when a thread continues itself: a provider said when its limit ends, nobody watches, and it has not tried yet.
+pub fn retry_at(thread: &Thread, last: &Job) -> Option<Timestamp> {
     if thread.has_ended() || last.attendance != Attendance::Detached {
         return None;
     }

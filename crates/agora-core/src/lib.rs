@@ -9,7 +9,7 @@
 //!  whom an agent is     login
 //!  what it may reach    wall
 //!  what happens         job  event  record  entry  state  reason
-//!  the pause            question  answer  sentinel  marker  strict
+//!  the pause            question  answer  route  sentinel  marker  strict
 //!  engine to worker     wire::{manifest, bootstrap, receipt}
 //!  worker to engine     wire::{line, report}
 //!  the outside          provider::{blob, registry, secret, ledger, lease, shelf, compute, alarm}
@@ -43,6 +43,7 @@ pub mod question;
 pub mod reason;
 pub mod record;
 pub mod reference;
+pub mod route;
 pub mod secret;
 pub mod sentinel;
 pub mod state;

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::answer::{Answerer, Replies};
 use crate::hash::ContentHash;
 use crate::id::QuestionId;
+use crate::route::Terms;
+use crate::time::Timestamp;
 
 /// How a step of a route ended. The three stay different things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,15 +30,37 @@ pub enum AtExpiry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "data", rename_all_fields = "camelCase")]
 pub enum Record {
-    /// The question is durable and may be answered.
+    /// The question is durable and may be answered, on these terms. Without any: nobody is reminded, and it waits for ever.
     #[serde(rename = "question.opened")]
-    QuestionOpened { question_id: QuestionId, question_hash: ContentHash },
+    QuestionOpened {
+        question_id: QuestionId,
+        question_hash: ContentHash,
+        #[serde(default)]
+        terms: Box<Terms>,
+    },
     #[serde(rename = "question.routed")]
-    QuestionRouted { question_id: QuestionId, step: u32, outcome: RouteOutcome },
+    QuestionRouted {
+        question_id: QuestionId,
+        step: u32,
+        outcome: RouteOutcome,
+        /// What the command said, where it had no answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<String>,
+        /// When the next step gives way to the one after it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        escalate_at: Option<Timestamp>,
+    },
     #[serde(rename = "question.reminded")]
-    QuestionReminded { question_id: QuestionId },
+    QuestionReminded { question_id: QuestionId, next_at: Timestamp },
     #[serde(rename = "question.escalated")]
-    QuestionEscalated { question_id: QuestionId, step: u32 },
+    QuestionEscalated {
+        question_id: QuestionId,
+        /// The step that it is at from now on.
+        step: u32,
+        /// When that one gives way to the next.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        escalate_at: Option<Timestamp>,
+    },
     /// The one answer that counts.
     #[serde(rename = "question.answered")]
     QuestionAnswered { question_id: QuestionId, question_hash: ContentHash, answers: Replies, by: Answerer },

@@ -11,6 +11,8 @@ use crate::id::{DispatchId, QuestionId};
 use crate::question::Question;
 use crate::reason::{Failure, FailureCode};
 use crate::record::{AtExpiry, Record};
+use crate::route::{AtEnd, CommandStep, MOST_REFUSALS, Progress, Terms};
+use crate::time::Timestamp;
 
 /// Where a dispatch stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +64,10 @@ pub struct AskedQuestion {
     pub hash: ContentHash,
     pub question: Question,
     pub state: QuestionState,
+    /// What holds for it, from when it opened.
+    pub terms: Terms,
+    /// Where it stands on its route.
+    pub progress: Progress,
 }
 
 /// All that can be known of a thread from what happened to it.
@@ -121,6 +127,12 @@ pub enum Illegal {
     Over,
     #[error("the question has no canonical form")]
     Unhashable,
+    #[error("the terms of the question do not say so")]
+    NotDeclared,
+    #[error("the question is at another step of its route")]
+    OtherStep,
+    #[error("enough answers to it were refused and recorded")]
+    RefusedOften,
 }
 
 impl Thread {
@@ -160,6 +172,28 @@ impl Thread {
         &self.questions
     }
 
+    /// Returns the question that is open: a thread has at most one.
+    pub fn open(&self) -> Option<&AskedQuestion> {
+        self.questions.iter().rev().find(|asked| asked.state == QuestionState::Open)
+    }
+
+    /// Returns the moment when something is to be done about the open question, if it moves by time.
+    pub fn question_due_at(&self) -> Option<Timestamp> {
+        self.open().and_then(|asked| asked.progress.due_at(&asked.terms))
+    }
+
+    /// Returns the command that is to be asked now, with the question it is asked.
+    pub fn command_to_ask(&self) -> Option<(&AskedQuestion, &CommandStep)> {
+        let asked = self.open()?;
+        Some((asked, asked.progress.command(&asked.terms)?))
+    }
+
+    /// Tells whether somebody has to carry it: a dispatch is live, or is to follow, or a command of the route is to be asked.
+    pub fn wants_carrier(&self) -> bool {
+        let live = self.dispatches.iter().any(|(_, state)| state.is_live());
+        live || self.state == ThreadState::Resuming || self.command_to_ask().is_some()
+    }
+
     /// Tells whether `thread.ended` closed the books.
     pub fn has_ended(&self) -> bool {
         self.ended
@@ -195,7 +229,14 @@ impl Thread {
                 *dispatch = DispatchState::NeedsInput;
                 self.state = ThreadState::Waiting;
                 let (id, question) = (question_id.clone(), question.clone());
-                self.questions.push(AskedQuestion { id, hash, question, state: QuestionState::Asked });
+                self.questions.push(AskedQuestion {
+                    id,
+                    hash,
+                    question,
+                    state: QuestionState::Asked,
+                    terms: Terms::default(),
+                    progress: Progress::default(),
+                });
             }
             Event::Failed { failure, .. } => {
                 *dispatch = DispatchState::Failed(failure.clone());
@@ -226,18 +267,25 @@ impl Thread {
 
     fn take_record(&mut self, record: &Record) -> Result<(), Illegal> {
         match record {
-            Record::QuestionOpened { question_id, question_hash } => {
+            Record::QuestionOpened { question_id, question_hash, terms } => {
                 let asked = self.question(question_id)?;
                 match asked.state {
-                    QuestionState::Asked if asked.hash == *question_hash => asked.state = QuestionState::Open,
+                    QuestionState::Asked if asked.hash == *question_hash => {
+                        asked.state = QuestionState::Open;
+                        asked.progress = Progress::begin(terms);
+                        asked.terms = (**terms).clone();
+                    }
                     QuestionState::Asked => return Err(Illegal::OtherQuestion),
                     QuestionState::Open => return Err(Illegal::OpenedTwice),
                     _ => return Err(asked.closed()),
                 }
             }
             Record::QuestionRouted { question_id, .. }
-            | Record::QuestionReminded { question_id }
-            | Record::QuestionEscalated { question_id, .. } => drop(self.open_question(question_id)?),
+            | Record::QuestionReminded { question_id, .. }
+            | Record::QuestionEscalated { question_id, .. } => {
+                let asked = self.open_question(question_id)?;
+                asked.progress.take(&asked.terms, record)?;
+            }
             Record::QuestionAnswered { question_id, question_hash, answers, .. } => {
                 let asked = self.open_question(question_id)?;
                 if asked.hash != *question_hash {
@@ -254,13 +302,20 @@ impl Thread {
             }
             Record::QuestionExpired { question_id, at_expiry } => {
                 let asked = self.open_question(question_id)?;
+                let declared = asked.terms.expiry.map(|expiry| expiry.then);
                 let next = match at_expiry {
-                    AtExpiry::Fail => {
+                    AtExpiry::Fail if declared == Some(AtEnd::Fail) => {
                         let detail = "nobody answered the question in time";
                         ThreadState::Failed(Failure::new(FailureCode::QuestionExpired, detail))
                     }
-                    AtExpiry::UseDefault(replies) if asked.defaults_are(replies) => ThreadState::Resuming,
-                    AtExpiry::UseDefault(_) => return Err(Illegal::UnfitAnswer),
+                    AtExpiry::UseDefault(replies) if declared == Some(AtEnd::UseDefault) => {
+                        if !asked.defaults_are(replies) {
+                            return Err(Illegal::UnfitAnswer);
+                        }
+                        ThreadState::Resuming
+                    }
+                    // Silence is never consent, and never an end that nobody declared.
+                    AtExpiry::Fail | AtExpiry::UseDefault(_) => return Err(Illegal::NotDeclared),
                 };
                 asked.state = QuestionState::Expired;
                 self.state = next;
@@ -269,7 +324,13 @@ impl Thread {
                 self.open_question(question_id)?.state = QuestionState::Cancelled;
                 self.state = ThreadState::Cancelled;
             }
-            Record::AnswerRefused { question_id, .. } => drop(self.question(question_id)?),
+            Record::AnswerRefused { question_id, .. } => {
+                let progress = &mut self.question(question_id)?.progress;
+                if progress.refusals >= MOST_REFUSALS {
+                    return Err(Illegal::RefusedOften);
+                }
+                progress.refusals += 1;
+            }
             Record::ThreadContinued {} => {
                 self.require_terminal()?;
                 self.state = ThreadState::Resuming;

@@ -7,6 +7,7 @@ use super::*;
 use crate::answer::{Answerer, Replies};
 use crate::event::{Resolved, ResolvedBundle};
 use crate::record::RouteOutcome;
+use crate::route::{AtEnd, Expiry, Step};
 use crate::time::Timestamp;
 
 fn dispatch(number: u8) -> DispatchId {
@@ -31,7 +32,7 @@ fn replies(text: &str) -> Replies {
 }
 
 fn ann() -> Answerer {
-    Answerer { principal: "user:ann".to_owned(), door: "cli".to_owned() }
+    Answerer::new("user:ann", "cli")
 }
 
 fn accepted(number: u8) -> Happening {
@@ -67,7 +68,53 @@ fn needs_input(number: u8, asked: u8) -> Happening {
 }
 
 fn opened(number: u8) -> Happening {
-    Record::QuestionOpened { question_id: question_id(number), question_hash: hash(number) }.into()
+    opened_on(number, Terms::default())
+}
+
+fn opened_on(number: u8, terms: Terms) -> Happening {
+    let terms = Box::new(terms);
+    Record::QuestionOpened { question_id: question_id(number), question_hash: hash(number), terms }.into()
+}
+
+fn at(hour: i64) -> Timestamp {
+    Timestamp::from_millis(hour * 3_600_000)
+}
+
+/// A command, then Ann, then Bob; reminded from one o'clock on, at an end by nine.
+fn terms(then: AtEnd) -> Terms {
+    let command = CommandStep { argv: vec!["lookup".to_owned()], dir: None, timeout_ms: 1000 };
+    let people = |party: &str| Step::Inbox(party.parse().unwrap());
+    Terms {
+        steps: vec![Step::Command(command), people("user:ann"), people("user:bob")],
+        may_answer: vec!["user:ann".parse().unwrap()],
+        remind_after_ms: Some(3_600_000),
+        remind_at: Some(at(1)),
+        escalate_after_ms: Some(7_200_000),
+        expiry: Some(Expiry { at: at(9), then }),
+        ..Terms::default()
+    }
+}
+
+fn routed(number: u8, step: u32, outcome: RouteOutcome) -> Happening {
+    let (question_id, escalate_at) = (question_id(number), Some(at(2)));
+    Record::QuestionRouted { question_id, step, outcome, detail: None, escalate_at }.into()
+}
+
+fn escalated(number: u8, step: u32) -> Happening {
+    Record::QuestionEscalated { question_id: question_id(number), step, escalate_at: None }.into()
+}
+
+fn reminded(number: u8, next_at: Timestamp) -> Happening {
+    Record::QuestionReminded { question_id: question_id(number), next_at }.into()
+}
+
+fn refused(number: u8) -> Happening {
+    Record::AnswerRefused { question_id: question_id(number), by: ann(), why: "no".to_owned() }.into()
+}
+
+/// A thread that asked on terms and waits.
+fn waiting_on(then: AtEnd) -> Vec<Happening> {
+    vec![accepted(1), started(1), needs_input(1, 1), opened_on(1, terms(then))]
 }
 
 fn answered(number: u8, hash: ContentHash, text: &str) -> Happening {
@@ -125,7 +172,8 @@ fn late_duplicate_early_and_foreign_answers_have_typed_outcomes() {
     assert_eq!(then(waiting(), &[answered(1, hash(2), "A")]), Err(Illegal::OtherQuestion));
     assert_eq!(then(waiting(), &[answered(1, hash(1), "C")]), Err(Illegal::UnfitAnswer));
     assert_eq!(then(waiting(), &[answered(2, hash(2), "A")]), Err(Illegal::UnknownQuestion));
-    assert_eq!(then(waiting(), &[expired(1, AtExpiry::Fail), answer.clone()]), Err(Illegal::ExpiredAlready));
+    let late = then(waiting_on(AtEnd::Fail), &[expired(1, AtExpiry::Fail), answer.clone()]);
+    assert_eq!(late, Err(Illegal::ExpiredAlready));
     assert_eq!(then(waiting(), &[declined(1), answer.clone()]), Err(Illegal::DeclinedAlready));
     assert_eq!(then(waiting(), &[question_cancelled(1), answer]), Err(Illegal::CancelledAlready));
 }
@@ -136,7 +184,7 @@ fn a_decline_or_an_expiry_fails_the_thread_and_leaves_the_dispatch_as_it_was() {
         (declined(1), FailureCode::QuestionDeclined),
         (expired(1, AtExpiry::Fail), FailureCode::QuestionExpired),
     ] {
-        let thread = then(waiting(), &[end, ended()]).unwrap();
+        let thread = then(waiting_on(AtEnd::Fail), &[end, ended()]).unwrap();
         assert!(matches!(thread.state(), ThreadState::Failed(failure) if failure.code == code));
         assert_eq!(thread.dispatches()[0].1, DispatchState::NeedsInput);
     }
@@ -144,12 +192,84 @@ fn a_decline_or_an_expiry_fails_the_thread_and_leaves_the_dispatch_as_it_was() {
 
 #[test]
 fn only_a_default_that_the_asker_named_is_used_at_expiry() {
-    let named = then(waiting(), &[expired(1, AtExpiry::UseDefault(replies("A"))), accepted(2)]).unwrap();
-    assert_eq!(*named.state(), ThreadState::Running);
-    let other = then(waiting(), &[expired(1, AtExpiry::UseDefault(replies("B")))]);
-    assert_eq!(other, Err(Illegal::UnfitAnswer));
-    let none = then(waiting(), &[expired(1, AtExpiry::UseDefault(BTreeMap::new()))]);
-    assert_eq!(none, Err(Illegal::UnfitAnswer));
+    let expired_with = |replies: Replies, more: &[Happening]| {
+        let expiry = expired(1, AtExpiry::UseDefault(replies));
+        then(waiting_on(AtEnd::UseDefault), &[&[expiry], more].concat())
+    };
+    assert_eq!(*expired_with(replies("A"), &[accepted(2)]).unwrap().state(), ThreadState::Running);
+    assert_eq!(expired_with(replies("B"), &[]), Err(Illegal::UnfitAnswer));
+    assert_eq!(expired_with(BTreeMap::new(), &[]), Err(Illegal::UnfitAnswer));
+}
+
+#[test]
+fn silence_ends_a_question_only_as_its_terms_declare() {
+    for (before, end) in [
+        (waiting(), AtExpiry::Fail),
+        (waiting(), AtExpiry::UseDefault(replies("A"))),
+        (waiting_on(AtEnd::Fail), AtExpiry::UseDefault(replies("A"))),
+        (waiting_on(AtEnd::UseDefault), AtExpiry::Fail),
+    ] {
+        assert_eq!(then(before, &[expired(1, end)]), Err(Illegal::NotDeclared));
+    }
+    assert_eq!(then(waiting(), &[reminded(1, at(2))]), Err(Illegal::NotDeclared));
+}
+
+#[test]
+fn a_question_takes_its_steps_in_order_and_knows_what_is_due_without_a_clock() {
+    use RouteOutcome::{Answered, NoChannel, NoResponse};
+    let on = |more: &[Happening]| then(waiting_on(AtEnd::Fail), more);
+    let opened = on(&[]).unwrap();
+    assert_eq!(opened.question_due_at(), Some(at(1)), "a reminder comes first");
+    assert!(opened.command_to_ask().is_some() && opened.wants_carrier());
+    assert_eq!(
+        opened.open().unwrap().terms.shown_to(0),
+        Vec::new(),
+        "not to people, while a command is asked"
+    );
+    assert_eq!(on(&[escalated(1, 1)]), Err(Illegal::OtherStep), "a command gives way when it has no answer");
+
+    let people = on(&[routed(1, 0, NoResponse), reminded(1, at(3))]).unwrap();
+    assert_eq!((people.question_due_at(), people.wants_carrier()), (Some(at(2)), false));
+    let asked = people.open().unwrap();
+    assert_eq!(asked.terms.shown_to(asked.progress.step), ["user:ann".parse().unwrap()]);
+    assert_eq!(asked.progress.next_reminder(&asked.terms, at(3)), at(7), "each gap is twice the one before");
+    assert_eq!(on(&[routed(1, 0, NoResponse), routed(1, 1, NoChannel)]), Err(Illegal::OtherStep));
+
+    let last = on(&[routed(1, 0, NoChannel), escalated(1, 2)]).unwrap();
+    let shown = last.open().unwrap().terms.shown_to(2);
+    assert_eq!(shown, ["user:ann".parse().unwrap(), "user:bob".parse().unwrap()], "more people, not others");
+    assert_eq!(on(&[routed(1, 0, NoChannel), escalated(1, 2), escalated(1, 3)]), Err(Illegal::OtherStep));
+    let done = on(&[routed(1, 0, Answered), answered(1, hash(1), "A")]).unwrap();
+    assert_eq!(done.question_due_at(), None, "a question that is closed has no timers");
+}
+
+#[test]
+fn the_gap_between_reminders_grows_to_a_week_and_no_further() {
+    let mut progress = Progress::begin(&terms(AtEnd::Fail));
+    let mut gaps = Vec::new();
+    for _ in 0..12 {
+        gaps.push(progress.next_reminder(&terms(AtEnd::Fail), at(0)).as_millis() / 3_600_000);
+        progress.reminders += 1;
+    }
+    assert_eq!(gaps, [2, 4, 8, 16, 32, 64, 128, 168, 168, 168, 168, 168]);
+    progress.reminders = u32::MAX;
+    assert_eq!(progress.next_reminder(&terms(AtEnd::Fail), at(0)), at(168));
+}
+
+#[test]
+fn refusals_are_recorded_and_nobody_can_fill_the_ledger_with_them() {
+    let often: Vec<Happening> = std::iter::repeat_n(refused(1), 100).collect();
+    let thread = then(waiting(), &often).unwrap();
+    assert_eq!(*thread.state(), ThreadState::Waiting);
+    assert_eq!(thread.after(&refused(1)), Err(Illegal::RefusedOften));
+}
+
+#[test]
+fn a_question_that_was_opened_before_there_were_terms_waits_for_ever() {
+    let old = json!({"kind": "question.opened", "data": {"questionId": "q_1", "questionHash": hash(1)}});
+    let old: Record = serde_json::from_value(old).unwrap();
+    let thread = fold(&[accepted(1), started(1), needs_input(1, 1), old.into()]).unwrap();
+    assert_eq!((thread.question_due_at(), thread.wants_carrier()), (None, false));
 }
 
 #[test]
@@ -195,14 +315,15 @@ fn a_dispatch_that_never_started_can_only_fail_or_be_cancelled() {
 
 fn any_happening() -> impl Strategy<Value = Happening> {
     let (dispatches, questions) = (1..4_u8, 1..4_u8);
-    (dispatches, questions, 1..4_u8, 0..21_u8).prop_map(|(number, asked, other, which)| match which {
+    (dispatches, questions, 1..4_u8, 0..26_u8).prop_map(|(number, asked, other, which)| match which {
         0 | 1 => accepted(number),
         2 | 3 => started(number),
         4 => finished(number),
         5 | 6 => needs_input(number, asked),
         7 => failed(number),
         8 => cancelled(number),
-        9 | 10 => opened(asked),
+        9 => opened(asked),
+        10 => opened_on(asked, terms(if number == 1 { AtEnd::UseDefault } else { AtEnd::Fail })),
         11 | 12 => answered(asked, hash(asked), "A"),
         13 => answered(asked, hash(other), "B"),
         14 => declined(asked),
@@ -211,12 +332,10 @@ fn any_happening() -> impl Strategy<Value = Happening> {
         17 => question_cancelled(asked),
         18 => Record::ThreadContinued {}.into(),
         19 => Record::ThreadEnded {}.into(),
-        _ => Record::QuestionRouted {
-            question_id: question_id(asked),
-            step: 0,
-            outcome: RouteOutcome::NoResponse,
-        }
-        .into(),
+        20 => reminded(asked, at(5)),
+        21 => escalated(asked, u32::from(other)),
+        22 => refused(asked),
+        _ => routed(asked, 0, RouteOutcome::NoResponse),
     })
 }
 

@@ -264,6 +264,7 @@ fn answer(refusal: &Refusal) -> &'static str {
         Refusal::Closed { how: Illegal::CancelledAlready, .. } => "question-cancelled",
         Refusal::Closed { .. } => "question-closed",
         Refusal::Unfit { .. } => "answer-unfit",
+        Refusal::NotEntitled { .. } => "not-entitled",
         Refusal::Canonical(_) => "not-canonical",
     }
 }

@@ -83,6 +83,7 @@ mod health;
 #[cfg(feature = "docker")]
 mod image;
 mod inbox;
+mod notice;
 mod plan;
 mod prepare;
 #[doc(hidden)]
@@ -99,6 +100,7 @@ pub use agora_core::answer::{Answerer, Given, Reply};
 pub use agora_core::bundle::BundleKind;
 pub use agora_core::job::Attendance;
 pub use agora_core::name::{Name, Namespace};
+pub use agora_core::route::{AgentsMay, NotEntitled, Party};
 pub use agora_providers::SystemClock;
 pub use agora_providers::ground::{AppliedWork, ApplyError, ApplyTo, OnSight};
 pub use carry::accept::{AcceptError, Accepted, Novelty, RequestKey};
@@ -116,6 +118,7 @@ pub use health::Health;
 #[cfg(feature = "docker")]
 pub use image::{BuildError, Built as BuiltImage, ImageRequest};
 pub use inbox::{Answered, Reaction, Refusal};
+pub use notice::{Notice, NoticeKind, Notifier, Quiet};
 pub use plan::{Applied, Plan, PlannedEntry};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
 pub use settings::{ContainerTarget, Ignored, McpSettings, Settings, SettingsError, TargetSettings};

@@ -15,6 +15,7 @@ use agora_core::provider::lease::Leases;
 use agora_core::provider::ledger::{ClaimMark, Ledger};
 use agora_core::provider::secret::SecretError;
 use agora_core::provider::shelf::Shelf;
+use agora_core::route::AgentsMay;
 use agora_core::secret::SecretRef;
 use agora_core::time::Clock;
 use agora_core::wall::Wish;
@@ -24,6 +25,7 @@ use agora_core::{Name, ThreadId};
 use async_trait::async_trait;
 
 use crate::carry::queue::Queue;
+use crate::notice::Notifier;
 
 /// What an engine works with.
 #[derive(Debug)]
@@ -42,6 +44,10 @@ pub struct World {
     pub entropy: Arc<dyn Entropy>,
     /// Which start of which machine this is.
     pub boot: String,
+    /// What agents may do about questions.
+    pub agents: AgentsMay,
+    /// Tells people about questions.
+    pub notifier: Arc<dyn Notifier>,
 }
 
 /// A named place to run.

@@ -14,7 +14,7 @@ use agora_core::secret::SecretValueError;
 #[cfg(feature = "docker")]
 use agora_engine::BuildError;
 use agora_engine::{
-    AcceptError, ApplyError, CarryError, Error, ErrorKind, Refusal, SecretSourceError, TreeFault,
+    AcceptError, ApplyError, CarryError, Error, ErrorKind, NotEntitled, Refusal, SecretSourceError, TreeFault,
 };
 
 use crate::exit::Exit;
@@ -257,6 +257,14 @@ fn answer_hints(refusal: &Refusal) -> Vec<String> {
             vec![format!("`agora thread show {question_id}` tells how it went on")]
         }
         Refusal::Unknown(_) => vec!["`agora inbox` shows what is open".to_owned()],
+        Refusal::NotEntitled { why: NotEntitled::HumansOnly, question_id, .. } => {
+            vec![format!("a person answers it at a terminal: `agora answer {question_id} VALUE`")]
+        }
+        Refusal::NotEntitled { may_answer, .. } if !may_answer.is_empty() => {
+            let who: Vec<String> = may_answer.iter().map(|party| format!("`{party}`")).collect();
+            vec![format!("those who may: {}", who.join(", "))]
+        }
+        Refusal::NotEntitled { .. } => vec!["any person may, by `agora answer`".to_owned()],
         Refusal::NotOpen(_) | Refusal::Unfit { .. } | Refusal::Canonical(_) => Vec::new(),
     }
 }

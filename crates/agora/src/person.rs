@@ -3,6 +3,7 @@
 use std::fs;
 
 use agora_core::answer::Answerer;
+use agora_core::route::Party;
 
 /// More than the lines of any usual machine; in a directory service the rest is not in the file anyway.
 const PASSWD_BYTES: usize = 4 << 20;
@@ -12,8 +13,10 @@ pub(crate) fn at_the_terminal() -> Answerer {
     let user = rustix::process::getuid().as_raw();
     let passwd = fs::read("/etc/passwd").unwrap_or_default();
     let text = String::from_utf8_lossy(&passwd[..passwd.len().min(PASSWD_BYTES)]).into_owned();
-    let name = name_of(user, &text).map_or_else(|| format!("uid-{user}"), str::to_owned);
-    Answerer { principal: format!("user:{name}"), door: "cli".to_owned() }
+    let named = name_of(user, &text).map(|name| format!("user:{name}"));
+    // A name that nobody could write into a route is as good as none.
+    let named = named.filter(|principal| principal.parse::<Party>().is_ok());
+    Answerer::new(named.unwrap_or_else(|| format!("user:uid-{user}")), "cli")
 }
 
 fn name_of(user: u32, passwd: &str) -> Option<&str> {

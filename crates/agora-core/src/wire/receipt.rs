@@ -191,7 +191,7 @@ mod tests {
                 question_hash: self.question.hash().unwrap(),
                 bundles_hash: canonical::hash(&self.resolved).unwrap(),
                 answers: serde_json::from_value(json!({"q1": answer})).unwrap(),
-                by: Answerer { principal: "user:ann".into(), door: "cli".into() },
+                by: Answerer::new("user:ann", "cli"),
                 at: Timestamp::from_millis(1),
             }
         }

@@ -3,7 +3,7 @@
 use agora_core::entry::Happening;
 use agora_core::event::Event;
 use agora_core::id::DispatchId;
-use agora_core::job::{Attendance, Job, due_at};
+use agora_core::job::{Attendance, Job, retry_at};
 use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{Append, LedgerError, Paper};
 use agora_core::record::Record;
@@ -140,7 +140,7 @@ impl Engine {
             let before = self.papers(last).await.map_err(AcceptError::Carry)?.job;
             // Its owner may have ended it, or gone on with it, since somebody saw that it was due.
             let by_itself = attendance == Attendance::Retried && !sabotage::is(Bug::DoubleResume);
-            if by_itself && due_at(&view.thread, &before).is_none() {
+            if by_itself && retry_at(&view.thread, &before).is_none() {
                 return Err(not_now(Illegal::Over));
             }
             let id = DispatchId::from_entropy(self.world().random());

@@ -2,19 +2,23 @@
 
 use std::time::Duration;
 
+use agora_core::Timestamp;
 use agora_core::entry::Happening;
 use agora_core::event::Event;
 use agora_core::job::{Attendance, Job};
 use agora_core::provider::compute::WorkerLife;
 use agora_core::provider::ledger::{Append, DispatchView, LedgerError, Paper, ThreadView};
 use agora_core::provider::shelf::{Clearing, Concluded};
+use agora_core::question::Question;
 use agora_core::reason::{Failure, FailureCode};
 use agora_core::record::Record;
+use agora_core::route::{Asking, Terms};
 use agora_core::state::DispatchState;
 use agora_core::wire::line::{Line, Said};
 
 use super::follow::look;
 use super::{CarryError, Engine};
+use crate::notice::NoticeKind;
 use crate::sabotage::{self, Bug};
 
 /// How long a worker may take to end when its outcome is stored.
@@ -139,9 +143,17 @@ impl Engine {
             (Some(text), Some(_)) => vec![Paper::Report { dispatch_id: job.dispatch_id.clone(), text }],
             _ => Vec::new(),
         };
-        let what = happenings(event, dispatch, closes);
+        let asks = matches!(event, Event::NeedsInput { .. });
+        let what = happenings(event, dispatch, closes, self.world.clock.now());
         match self.append(view, what, papers).await {
-            Ok(_) | Err(LedgerError::Moved { .. }) => Ok(()),
+            Ok(()) if asks => {
+                let now = self.view(&view.thread_id).await?;
+                if let Some(asked) = now.thread.open() {
+                    self.tell(NoticeKind::Opened, &view.thread_id, job, asked).await;
+                }
+                Ok(())
+            }
+            Ok(()) | Err(LedgerError::Moved { .. }) => Ok(()),
             // What a worker signed and yet cannot have happened: the thread must not be stuck with it.
             Err(LedgerError::Illegal(why)) => {
                 let failure = Failure::new(
@@ -188,7 +200,18 @@ pub(super) fn rests(failure: &Failure, job: &Job) -> bool {
     failure.retry_at.is_none() || job.attendance != Attendance::Detached
 }
 
-fn happenings(event: Event, dispatch: &DispatchView, closes: bool) -> Vec<Happening> {
+/// Returns what holds for a question from now on, whatever is configured later or elsewhere.
+fn terms(job: &Job, question: &Question, now: Timestamp) -> Terms {
+    job.routes.terms(Asking {
+        subagent: &job.resolved.subagent.name,
+        labels: &job.labels,
+        question,
+        owner: job.owner.as_ref(),
+        now,
+    })
+}
+
+fn happenings(event: Event, dispatch: &DispatchView, closes: bool, now: Timestamp) -> Vec<Happening> {
     let mut what: Vec<Happening> = Vec::new();
     let wants_start = matches!(event, Event::Finished { .. } | Event::NeedsInput { .. });
     if wants_start && dispatch.state == DispatchState::Accepted {
@@ -198,7 +221,8 @@ fn happenings(event: Event, dispatch: &DispatchView, closes: bool) -> Vec<Happen
     let opened = match &event {
         // A question without a hash is refused with the event that carries it.
         Event::NeedsInput { question_id, question, .. } => question.hash().ok().map(|question_hash| {
-            Happening::from(Record::QuestionOpened { question_id: question_id.clone(), question_hash })
+            let terms = Box::new(terms(&dispatch.job, question, now));
+            Happening::from(Record::QuestionOpened { question_id: question_id.clone(), question_hash, terms })
         }),
         _ => None,
     };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use agora_core::ThreadId;
-use agora_core::job::{Attendance, due_at};
+use agora_core::job::{Attendance, retry_at};
 use agora_core::provider::compute::WorkerLife;
 use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{DispatchView, ThreadView};
@@ -92,7 +92,7 @@ impl Engine {
         loop {
             let view = self.carry(thread, lease).await?;
             let Some((last, _)) = view.thread.dispatches().last() else { return Ok(view) };
-            let Some(moment) = due_at(&view.thread, &self.papers(last).await?.job) else { return Ok(view) };
+            let Some(moment) = retry_at(&view.thread, &self.papers(last).await?.job) else { return Ok(view) };
             let mut watch = self.world().ledger.watch().map_err(CarryError::Ledger)?;
             tokio::select! {
                 biased;

@@ -46,6 +46,7 @@ pub struct Dispatch {
     pub(crate) dispatch_id: Option<String>,
     pub(crate) attendance: Attendance,
     pub(crate) ground: GroundRequest,
+    pub(crate) owner: Option<String>,
 }
 
 /// Which capabilities are laid over the workspace.
@@ -84,6 +85,7 @@ impl Dispatch {
             dispatch_id: None,
             attendance: Attendance::Watched,
             ground: GroundRequest::Empty,
+            owner: None,
         }
     }
 
@@ -235,6 +237,13 @@ impl Dispatch {
     /// Gives the agent a repository that is fetched from a URL: its default branch, or what [`Self::base`] names.
     pub fn workspace_from(mut self, url: impl Into<String>) -> Self {
         self.ground = GroundRequest::Url { url: url.into(), rev: None };
+        self
+    }
+
+    /// Says who dispatches, such as `user:ann`: where no route says otherwise, they are the one who may answer. Where nobody says,
+    /// any person may.
+    pub fn owner(mut self, party: impl Into<String>) -> Self {
+        self.owner = Some(party.into());
         self
     }
 

@@ -97,6 +97,10 @@ impl Agora {
         job.labels = labels.collect::<Result<_, _>>()?;
         job.priority = dispatch.priority;
         job.attendance = dispatch.attendance;
+        job.owner = dispatch.owner.as_deref().map(|owner| parsed("owner", owner)).transpose()?;
+        if let Some(settings) = self.settings() {
+            job.routes = settings.routes.of(&job.resolved.subagent.name, &job.labels);
+        }
         let names = staged.keys().map(|name| (name.clone(), staged_secret(&job.thread_id, name.as_str())));
         job.secrets = stored.into_iter().chain(names).collect();
         Ok(Checked { key: request_key(dispatch)?, job, secrets: staged, login: used, is_built_in })

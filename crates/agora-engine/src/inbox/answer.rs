@@ -9,14 +9,17 @@ use agora_core::provider::ledger::{LedgerError, Paper, ThreadView};
 use agora_core::provider::shelf::Clearing;
 use agora_core::question::Question;
 use agora_core::record::Record;
+use agora_core::route::{MOST_REFUSALS, NotEntitled, Party, entitled};
 use agora_core::state::{AskedQuestion, Illegal, QuestionState};
 use agora_core::wire::manifest::{Continuation, Verbatim};
 use agora_core::wire::receipt::{Receipt, Statement};
 use agora_core::{DispatchId, QuestionId, ThreadId, Timestamp};
 
+use super::asked_by;
 use crate::carry::accept::event;
 use crate::carry::{CarryError, Engine};
 use crate::error::Error;
+use crate::notice::NoticeKind;
 
 /// An answer that counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +39,7 @@ pub enum Refusal {
     #[error("the question `{0}` is not open yet")]
     NotOpen(QuestionId),
     #[error("the question `{question_id}` was answered before, by `{}` through `{}` at {at}", by.principal, by.door)]
-    AnsweredBefore { question_id: QuestionId, by: Answerer, at: Timestamp },
+    AnsweredBefore { question_id: QuestionId, by: Box<Answerer>, at: Timestamp },
     #[error("the question `{question_id}` is not open any more")]
     Closed {
         question_id: QuestionId,
@@ -49,6 +52,15 @@ pub enum Refusal {
         question: Box<Question>,
         #[source]
         why: AnswerError,
+    },
+    #[error("`{}` may not answer the question `{question_id}`", by.principal)]
+    NotEntitled {
+        question_id: QuestionId,
+        by: Box<Answerer>,
+        /// Those who may. Nobody: any person.
+        may_answer: Vec<Party>,
+        #[source]
+        why: NotEntitled,
     },
     #[error("the answer has no canonical form")]
     Canonical(#[source] CanonicalError),
@@ -68,6 +80,7 @@ impl Engine {
         loop {
             let view = self.view(thread).await.map_err(Error::Carry)?;
             let asked = self.open_question(&view, question).await?;
+            let Some(()) = self.admit(&view, asked, by).await? else { continue };
             let answers = given.understood(&asked.question).map_err(|why| {
                 let (question_id, question) = (question.clone(), Box::new(asked.question.clone()));
                 Error::Answer(Refusal::Unfit { question_id, question, why })
@@ -99,7 +112,10 @@ impl Engine {
             let claim = lease.and_then(|_| self.claim_for(&job));
             let papers = [Paper::Job(Box::new(job))].into_iter().chain(claim).collect();
             match self.append(&view, what, papers).await {
-                Ok(()) => return Ok(answered),
+                Ok(()) => {
+                    self.tell_of(NoticeKind::Answered, &view, asked).await;
+                    return Ok(answered);
+                }
                 // Something happened first: what is there now decides again.
                 Err(LedgerError::Moved { .. }) => {}
                 Err(error) => return Err(Error::Carry(CarryError::Ledger(error))),
@@ -116,7 +132,8 @@ impl Engine {
     ) -> Result<ThreadView, Error> {
         loop {
             let view = self.view(thread).await.map_err(Error::Carry)?;
-            self.open_question(&view, question).await?;
+            let asked = self.open_question(&view, question).await?;
+            let Some(()) = self.admit(&view, asked, by).await? else { continue };
             // Whoever dies before the rest is taken away leaves it behind, and is found by it.
             let lease = self.world().leases.try_take(thread).await;
             let _lease = lease.map_err(|error| Error::Carry(CarryError::Lease(error)))?;
@@ -124,11 +141,50 @@ impl Engine {
             match self.append(&view, vec![declined.into(), Record::ThreadEnded {}.into()], Vec::new()).await {
                 Ok(()) => {
                     self.clear_ended(&view).await.map_err(Error::Carry)?;
+                    self.tell_of(NoticeKind::Declined, &view, asked).await;
                     return self.view(thread).await.map_err(Error::Carry);
                 }
                 Err(LedgerError::Moved { .. }) => {}
                 Err(error) => return Err(Error::Carry(CarryError::Ledger(error))),
             }
+        }
+    }
+
+    /// Lets those in who may answer, and records that somebody else tried. `None`: something happened meanwhile; look again.
+    async fn admit(
+        &self,
+        view: &ThreadView,
+        asked: &AskedQuestion,
+        by: &Answerer,
+    ) -> Result<Option<()>, Error> {
+        let thread = (&view.thread_id, &view.thread);
+        let why = match entitled(thread, (&asked.question, &asked.terms), by, self.world().agents) {
+            Ok(()) => return Ok(Some(())),
+            Err(why) => why,
+        };
+        let question_id = asked.id.clone();
+        if asked.progress.refusals < MOST_REFUSALS {
+            let (question_id, by, why) = (question_id.clone(), by.clone(), why.to_string());
+            let refused = Record::AnswerRefused { question_id, by, why };
+            match self.append(view, vec![refused.into()], Vec::new()).await {
+                Ok(()) => {}
+                Err(LedgerError::Moved { .. }) => return Ok(None),
+                Err(error) => return Err(Error::Carry(CarryError::Ledger(error))),
+            }
+        }
+        let may_answer = asked.terms.may_answer.clone();
+        Err(Error::Answer(Refusal::NotEntitled { question_id, by: Box::new(by.clone()), may_answer, why }))
+    }
+
+    /// Tells people what happened to a question, if its asker's papers can be read.
+    pub(crate) async fn tell_of(&self, kind: NoticeKind, view: &ThreadView, asked: &AskedQuestion) {
+        let asker = asked_by(&asked.id);
+        let papers = match &asker {
+            Some(asker) => self.world().ledger.dispatch(asker).await.ok().flatten(),
+            None => None,
+        };
+        if let Some(papers) = papers {
+            self.tell(kind, &view.thread_id, &papers.job, asked).await;
         }
     }
 
@@ -169,7 +225,7 @@ impl Engine {
         let question_id = question.clone();
         let how = Illegal::AnsweredAlready;
         Ok(match entries.iter().find_map(|entry| answer_to(question, entry)) {
-            Some((by, at)) => Refusal::AnsweredBefore { question_id, by: by.clone(), at },
+            Some((by, at)) => Refusal::AnsweredBefore { question_id, by: Box::new(by.clone()), at },
             None => Refusal::Closed { question_id, how },
         })
     }

@@ -45,7 +45,7 @@ impl Agora {
     /// # async fn example(agora: agora_engine::Agora) -> Result<(), Box<dyn std::error::Error>> {
     /// use agora_engine::{Answerer, Given};
     ///
-    /// let by = Answerer { principal: "user:ann".into(), door: "slack".into() };
+    /// let by = Answerer::new("user:ann", "slack");
     /// let (thread, answered) = agora.answer(&"q_7f3k".parse()?, &Given::Text("sqlite".into()), &by).await?;
     /// println!("{} goes on as {}", answered.thread_id, answered.dispatch_id);
     /// let result = thread.wait().await?;
@@ -104,7 +104,7 @@ impl Thread {
     /// # async fn example(agora: agora_engine::Agora) -> Result<(), Box<dyn std::error::Error>> {
     /// use agora_engine::{Answerer, Dispatch};
     ///
-    /// let me = Answerer { principal: "user:ann".into(), door: "example".into() };
+    /// let me = Answerer::new("user:ann", "example");
     /// let thread = agora.dispatch(Dispatch::to("planner")).await?;
     /// let done = thread.drive(&me, |asked| async move { format!("whatever fits {}", asked.question) }).await?;
     /// println!("{}", done.output.text);

@@ -33,6 +33,6 @@ impl Agora {
 }
 
 /// Returns the dispatch that asked: it has the same digits.
-fn asked_by(question: &QuestionId) -> Option<DispatchId> {
+pub(crate) fn asked_by(question: &QuestionId) -> Option<DispatchId> {
     format!("d_{}", question.as_str().strip_prefix("q_")?).parse().ok()
 }

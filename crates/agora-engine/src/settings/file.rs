@@ -5,12 +5,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use agora_core::Name;
+use agora_core::route::Party;
 use agora_core::wall::{Grant, Isolation, Network, Tools, Wish};
 use agora_core::wire::manifest::Layers;
 use serde::Deserialize;
 
 use super::container::{self, Compute, Written};
 use super::mcp::WrittenMcp;
+use super::route::{self, WrittenAnswers, WrittenRoute};
 use super::{Settings, TargetSettings};
 
 /// What the file may say. A key that is misspelt is refused by its name.
@@ -20,6 +22,9 @@ struct File {
     target: BTreeMap<String, Target>,
     store: Store,
     mcp: WrittenMcp,
+    route: Vec<WrittenRoute>,
+    group: BTreeMap<String, Vec<Party>>,
+    answers: WrittenAnswers,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -85,22 +90,31 @@ pub(super) fn lay(path: &Path, settings: &mut Settings) -> Result<(), SettingsEr
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(SettingsError::Unreadable(error)),
     };
-    lay_text(&text, settings)
+    lay_text(&text, folder(path), settings)
 }
 
-/// Lays what a file's text says over the settings.
-pub(super) fn lay_text(text: &str, settings: &mut Settings) -> Result<(), SettingsError> {
+/// Returns the directory that a file lies in: commands in it are found from there.
+pub(super) fn folder(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new("/"))
+}
+
+/// Lays what the text of a file in a directory says over the settings.
+pub(super) fn lay_text(text: &str, dir: &Path, settings: &mut Settings) -> Result<(), SettingsError> {
     let file = toml::from_str(text).map_err(|error| SettingsError::Wrong(in_a_line(text, &error)))?;
-    lay_file(file, settings)
+    lay_file(file, dir, settings)
 }
 
 /// Lays what is left of a file over the settings.
-pub(super) fn lay_table(table: toml::Table, settings: &mut Settings) -> Result<(), SettingsError> {
+pub(super) fn lay_table(
+    table: toml::Table,
+    dir: &Path,
+    settings: &mut Settings,
+) -> Result<(), SettingsError> {
     let file = File::deserialize(table).map_err(|error| SettingsError::Wrong(error.message().to_owned()))?;
-    lay_file(file, settings)
+    lay_file(file, dir, settings)
 }
 
-fn lay_file(file: File, settings: &mut Settings) -> Result<(), SettingsError> {
+fn lay_file(file: File, dir: &Path, settings: &mut Settings) -> Result<(), SettingsError> {
     for (name, target) in file.target {
         let parsed: Name = match name.parse() {
             Ok(parsed) => parsed,
@@ -116,7 +130,8 @@ fn lay_file(file: File, settings: &mut Settings) -> Result<(), SettingsError> {
     }
     file.mcp.lay(&mut settings.mcp).map_err(SettingsError::Wrong)?;
     settings.workspace_layers = file.store.overlay.unwrap_or(settings.workspace_layers);
-    Ok(())
+    let written = route::Written { routes: file.route, groups: file.group, answers: file.answers };
+    route::lay(written, dir, settings).map_err(SettingsError::Wrong)
 }
 
 /// Says what is wrong and where, without a drawing.

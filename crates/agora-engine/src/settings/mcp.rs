@@ -66,13 +66,20 @@ mod tests {
     #[test]
     fn what_is_said_counts_and_the_rest_is_as_it_was() {
         let settings = laid("workspaces = [\"/src\"]\nmax_live = 3\nmax_usd = 2.5\n").unwrap();
-        let expected = McpSettings { workspaces: vec!["/src".into()], max_live: 3, max_usd: Some(2.5), ..McpSettings::default() };
+        let expected = McpSettings {
+            workspaces: vec!["/src".into()],
+            max_live: 3,
+            max_usd: Some(2.5),
+            ..McpSettings::default()
+        };
         assert_eq!(settings, expected);
     }
 
     #[test]
     fn nonsense_is_refused() {
-        for wrong in ["workspaces = [\"src\"]", "max_usd = 0", "max_usd = -1.0", "max_alive = 1", "max_live = -1"] {
+        for wrong in
+            ["workspaces = [\"src\"]", "max_usd = 0", "max_usd = -1.0", "max_alive = 1", "max_live = -1"]
+        {
             assert!(laid(wrong).is_err(), "{wrong}");
         }
     }

@@ -4,6 +4,7 @@ mod container;
 mod file;
 mod mcp;
 mod project;
+mod route;
 mod sift;
 mod vault;
 
@@ -16,6 +17,7 @@ use agora_core::Name;
 use agora_core::blobs::Blobs;
 use agora_core::bundle::VariableName;
 use agora_core::provider::secret::SecretStore;
+use agora_core::route::{AgentsMay, Routes};
 use agora_core::secret::SecretValue;
 use agora_core::time::Clock;
 use agora_core::wall::{Isolation, Wish};
@@ -33,6 +35,7 @@ use agora_providers::{Home, SystemAlarm};
 
 use crate::carry::CarryError;
 use crate::error::Error;
+use crate::notice::{Notifier, Quiet};
 use crate::world::{Entropy, Target, Task, Tasks, World};
 use vault::LocalVault;
 
@@ -64,6 +67,12 @@ pub struct Settings {
     pub workspace_layers: Layers,
     /// What agents that drive this agora may do.
     pub mcp: McpSettings,
+    /// Who gets which question, who may answer it, and what silence means.
+    pub routes: Routes,
+    /// What agents may do about questions.
+    pub agents: AgentsMay,
+    /// Who tells people about questions, away from the terminal.
+    pub notifier: Arc<dyn Notifier>,
 }
 
 /// A named place to run.
@@ -117,6 +126,9 @@ impl Settings {
             ignored: None,
             workspace_layers: Layers::Auto,
             mcp: McpSettings::default(),
+            routes: Routes::default(),
+            agents: AgentsMay::default(),
+            notifier: Arc::new(Quiet),
         }
     }
 
@@ -179,6 +191,8 @@ impl Settings {
             tasks: Arc::new(TokioTasks),
             entropy: Arc::new(SystemEntropy),
             boot: boot_id().map_err(Error::Machine)?,
+            agents: self.agents,
+            notifier: Arc::clone(&self.notifier),
         })
     }
 }

@@ -60,11 +60,11 @@ impl Project {
         let trusted = trust.get(&self.file).map_err(Error::Home)?;
         let failed = |source| Error::Settings { file: self.file.clone(), source };
         if trusted == Some(self.hash) {
-            file::lay_text(&self.text, settings).map_err(failed)?;
+            file::lay_text(&self.text, file::folder(&self.file), settings).map_err(failed)?;
             return Ok(None);
         }
         let (kept, keys) = self.sift(settings).map_err(failed)?;
-        file::lay_table(kept, settings).map_err(failed)?;
+        file::lay_table(kept, file::folder(&self.file), settings).map_err(failed)?;
         let was_changed = trusted.is_some();
         Ok((!keys.is_empty()).then_some(Ignored { file: self.file, keys, was_changed }))
     }
@@ -77,7 +77,7 @@ impl Project {
 
     /// Checks the whole of it, as it counts with trust.
     pub(crate) fn check(&self, settings: &Settings) -> Result<(), Error> {
-        let laid = file::lay_text(&self.text, &mut settings.clone());
+        let laid = file::lay_text(&self.text, file::folder(&self.file), &mut settings.clone());
         laid.map_err(|source| Error::Settings { file: self.file.clone(), source })
     }
 

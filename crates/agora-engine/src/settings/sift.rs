@@ -108,11 +108,12 @@ mod tests {
         let (kept, mut ignored) = sifted(
             "[target.local]\nisolation = \"none\"\nmax_concurrent = 3\nimage = \"evil\"\ngrant = [\"~/.ssh\"]\ntools = [\"/\"]\nnetwork = \"open\"\n\
              socket = \"/run/x\"\n[target.big]\nmemory = \"8GiB\"\n[target.new]\ncompute = \"process\"\n[store]\nmax = \"1B\"\n\
-             [[route]]\nsteps = []\n[answers]\nagents = \"allow\"\n[target.\"a b\"]\n",
+             [[route]]\nsteps = []\n[answers]\nagents = \"allow\"\n[group]\nleads = [\"user:eve\"]\n[target.\"a b\"]\n",
         );
         ignored.sort();
         let expected = [
             "answers.agents",
+            "group.leads",
             "route",
             "store.max",
             "target.a b",

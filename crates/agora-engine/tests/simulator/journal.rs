@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use agora_core::entry::{Entry, Happening};
 use agora_core::event::Event;
-use agora_core::job::{Attendance, Job, due_at};
+use agora_core::job::{Attendance, Job, retry_at};
 use agora_core::provider::ledger::Paper;
 use agora_core::reason::FailureCode;
 use agora_core::record::Record;
@@ -83,7 +83,7 @@ impl Journal {
             assert_eq!(last.dispatch_id(), before, "{} goes on where it was left", job.thread_id);
             if job.attendance == Attendance::Retried {
                 let thread = self.thread(&job.thread_id).expect("it goes on");
-                let due = due_at(&thread, &self.jobs[before]);
+                let due = retry_at(&thread, &self.jobs[before]);
                 assert!(due.is_some(), "{} goes on by itself after {last:?}", job.thread_id);
             }
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicI64;
 
 use agora_core::blobs::Blobs;
 use agora_core::provider::ledger::Ledger;
-use agora_engine::{Engine, Sweep, Target, World};
+use agora_engine::{AgentsMay, Engine, Quiet, Sweep, Target, World};
 
 use crate::deed::{self, Deed, Told};
 use crate::executor::{Executor, Process};
@@ -95,6 +95,8 @@ impl Story {
             tasks: seams.clone(),
             entropy: seams,
             boot: "boot".to_owned(),
+            agents: AgentsMay::Relay,
+            notifier: Arc::new(Quiet),
         };
         (process, Engine::new(world))
     }

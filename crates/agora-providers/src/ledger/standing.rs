@@ -38,7 +38,7 @@ pub(super) fn settle(
         }
     }
     let live = thread.dispatches().iter().any(|(_, state)| state.is_live());
-    let carried = live || *thread.state() == ThreadState::Resuming;
+    let carried = thread.wants_carrier();
     let over = thread.has_ended();
     let failed = matches!(thread.state(), ThreadState::Failed(_));
     let ends = |(_, entry): &&(u64, Entry)| entry.what == Happening::Record(Record::ThreadEnded {});
@@ -49,7 +49,8 @@ pub(super) fn settle(
         Some(_) | None => None,
     };
     let job = job.map(|filed| filed.job);
-    let due_at = job.as_ref().and_then(|job| job::due_at(thread, job));
+    let retry_at = || job.as_ref().and_then(|job| job::retry_at(thread, job));
+    let due_at = thread.question_due_at().or_else(retry_at);
     let expires_at = ended_at.zip(job).map(|(at, job)| at.plus(DAY * job.retention_days));
     let millis = |moment: Option<Timestamp>| moment.map(Timestamp::as_millis);
     prepare(

@@ -12,7 +12,7 @@ use agora_core::provider::ledger::{
     Outgoing, Paper, StateWord, ThreadView,
 };
 use agora_core::record::Record;
-use agora_core::state::{DispatchState, Illegal, QuestionState, Thread, ThreadState};
+use agora_core::state::{DispatchState, Illegal, QuestionState, Thread};
 use agora_core::{ContentHash, DispatchId, Name, Namespace, ThreadId, Timestamp};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -279,10 +279,7 @@ impl Book {
     }
 
     pub(super) fn carried(&self) -> Vec<ThreadId> {
-        let carried = self.threads.iter().filter(|(_, recorded)| {
-            let live = recorded.thread.dispatches().iter().any(|(_, state)| state.is_live());
-            live || *recorded.thread.state() == ThreadState::Resuming
-        });
+        let carried = self.threads.iter().filter(|(_, recorded)| recorded.thread.wants_carrier());
         carried.map(|(id, _)| id.clone()).collect()
     }
 

@@ -8,8 +8,9 @@ use agora_core::job::{Attendance, Job};
 use agora_core::provider::ledger::{
     Append, ClaimMark, Filter, Ledger, LedgerError, OpenFilter, Paper, StateWord, ThreadView,
 };
-use agora_core::record::{AtExpiry, Record};
-use agora_core::state::{DispatchState, QuestionState, ThreadState};
+use agora_core::record::{AtExpiry, Record, RouteOutcome};
+use agora_core::route::{AtEnd, Terms};
+use agora_core::state::{AskedQuestion, DispatchState, QuestionState, ThreadState};
 use agora_core::time::Clock;
 use agora_core::{ContentHash, DispatchId, Namespace, ThreadId, Timestamp};
 
@@ -131,7 +132,14 @@ fn next(id: &ThreadId, view: Option<&ThreadView>, clock: &SetClock, one: u8, two
         (ThreadState::Running, (dispatch, DispatchState::Accepted)) => vec![sample::cancelled(&dispatch)],
         (ThreadState::Running, (dispatch, _)) => match one % 4 {
             0 => vec![sample::finished(&dispatch)],
-            1 => sample::asked(&dispatch, &format!("q_{seen}")),
+            1 => {
+                let terms = match two % 4 {
+                    0 => Terms::default(),
+                    1 => sample::terms(clock.now(), AtEnd::UseDefault),
+                    _ => sample::terms(clock.now(), AtEnd::Fail),
+                };
+                sample::asked_on(&dispatch, &format!("q_{seen}"), terms)
+            }
             2 => {
                 let retry_at =
                     (!two.is_multiple_of(4)).then(|| clock.now().plus(Duration::from_secs(u64::from(two))));
@@ -140,17 +148,7 @@ fn next(id: &ThreadId, view: Option<&ThreadView>, clock: &SetClock, one: u8, two
             _ => vec![sample::cancelled(&dispatch)],
         },
         (ThreadState::Waiting, _) => {
-            let question_id = question.unwrap().id.clone();
-            let defaults = sample::question();
-            let defaults =
-                defaults.items().iter().map(|item| (item.id().clone(), item.default_reply().cloned()));
-            let replies = defaults.filter_map(|(id, reply)| Some((id, reply?))).collect();
-            let record = match one % 3 {
-                0 => Record::QuestionCancelled { question_id },
-                1 => Record::QuestionExpired { question_id, at_expiry: AtExpiry::Fail },
-                _ => Record::QuestionExpired { question_id, at_expiry: AtExpiry::UseDefault(replies) },
-            };
-            vec![record.into()]
+            vec![of_question(question.unwrap(), clock.now(), one).into()]
         }
         (ThreadState::Resuming, _) if !one.is_multiple_of(8) => return accept(id, seen, one, two),
         (ThreadState::Resuming, _) => vec![Record::ThreadCancelled {}.into()],
@@ -168,6 +166,31 @@ fn next(id: &ThreadId, view: Option<&ThreadView>, clock: &SetClock, one: u8, two
         _ => {}
     }
     append
+}
+
+/// Returns something that may happen to an open question.
+fn of_question(asked: &AskedQuestion, now: Timestamp, one: u8) -> Record {
+    let question_id = asked.id.clone();
+    let later = now.plus(Duration::from_secs(60 * u64::from(one)));
+    let step = asked.progress.step;
+    match (one % 5, asked.terms.expiry.map(|expiry| expiry.then)) {
+        (0, Some(AtEnd::Fail)) => Record::QuestionExpired { question_id, at_expiry: AtExpiry::Fail },
+        (0, Some(AtEnd::UseDefault)) => {
+            let defaults = asked.question.items().iter();
+            let replies =
+                defaults.filter_map(|item| Some((item.id().clone(), item.default_reply()?.clone())));
+            Record::QuestionExpired { question_id, at_expiry: AtExpiry::UseDefault(replies.collect()) }
+        }
+        (1, Some(_)) => Record::QuestionReminded { question_id, next_at: later },
+        (2 | 3, Some(_)) if asked.progress.command(&asked.terms).is_some() => {
+            let (outcome, escalate_at) = (RouteOutcome::NoResponse, asked.terms.escalation(step + 1, now));
+            Record::QuestionRouted { question_id, step, outcome, detail: None, escalate_at }
+        }
+        (2 | 3, Some(_)) if asked.progress.escalate_at.is_some() => {
+            Record::QuestionEscalated { question_id, step: step + 1, escalate_at: None }
+        }
+        _ => Record::QuestionCancelled { question_id },
+    }
 }
 
 fn accept(id: &ThreadId, seen: u64, one: u8, two: u8) -> Append {

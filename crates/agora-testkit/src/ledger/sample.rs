@@ -7,6 +7,7 @@ use agora_core::provider::ledger::{Append, Paper};
 use agora_core::question::Question;
 use agora_core::reason::{Failure, FailureCode};
 use agora_core::record::Record;
+use agora_core::route::{AtEnd, CommandStep, Expiry, Step, Terms};
 use agora_core::wire::manifest::{Continuation, Limits};
 use agora_core::{ContentHash, Namespace, Timestamp};
 use serde_json::{Map, json};
@@ -95,13 +96,35 @@ pub fn question() -> Question {
 
 /// Makes the pause of a dispatch, and the record that opens its question.
 pub fn asked(dispatch: &str, question_id: &str) -> Vec<Happening> {
+    asked_on(dispatch, question_id, Terms::default())
+}
+
+/// Makes the same, on terms.
+pub fn asked_on(dispatch: &str, question_id: &str, terms: Terms) -> Vec<Happening> {
     let (dispatch_id, question_id) = (dispatch.parse().unwrap(), question_id.parse().unwrap());
     let question = question();
     let question_hash = question.hash().unwrap();
     let pause = Event::NeedsInput { dispatch_id, duration_ms: 8, question_id, question };
     let Event::NeedsInput { question_id, .. } = &pause else { unreachable!() };
-    let opened = Record::QuestionOpened { question_id: question_id.clone(), question_hash };
+    let opened =
+        Record::QuestionOpened { question_id: question_id.clone(), question_hash, terms: Box::new(terms) };
     vec![pause.into(), opened.into()]
+}
+
+/// Makes terms by which a question asks a command, then people, then others, reminds them, and ends at last.
+pub fn terms(now: Timestamp, then: AtEnd) -> Terms {
+    let later = |hours: u64| now.plus(std::time::Duration::from_secs(3600 * hours));
+    let command = CommandStep { argv: vec!["lookup".to_owned()], dir: None, timeout_ms: 1000 };
+    let people = |party: &str| Step::Inbox(party.parse().unwrap());
+    Terms {
+        steps: vec![Step::Command(command), people("user:ann"), people("user:bob")],
+        may_answer: vec!["user:ann".parse().unwrap(), "user:bob".parse().unwrap()],
+        remind_after_ms: Some(3_600_000),
+        remind_at: Some(later(1)),
+        escalate_after_ms: Some(7_200_000),
+        expiry: Some(Expiry { at: later(9), then }),
+        ..Terms::default()
+    }
 }
 
 pub fn continues() -> Happening {

@@ -135,7 +135,7 @@ impl Ended {
             question_hash: question.hash().unwrap(),
             bundles_hash: canonical::hash(&manifest.resolved()).unwrap(),
             answers: serde_json::from_value(answers).unwrap(),
-            by: Answerer { principal: "user:ann".into(), door: "test".into() },
+            by: Answerer::new("user:ann", "test"),
             at: Timestamp::from_millis(1_763_233_200_000),
         };
         let receipt = Box::new(ReceiptSigner::new(&RECEIPT_KEY).sign(statement).unwrap());

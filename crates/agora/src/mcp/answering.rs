@@ -2,7 +2,7 @@
 
 use agora_core::QuestionId;
 use agora_core::state::ThreadState;
-use agora_engine::{Answerer, Error, Given};
+use agora_engine::{Answerer, Error, Given, Refusal};
 
 use super::Trouble;
 use super::arguments::{AnswerArguments, IdArguments};
@@ -25,11 +25,12 @@ impl Desk {
             _ => return Err(Trouble::new("bad-arguments", "give `answer` or `answers`, and one of them")),
         };
         self.refuse_secrets(opened, &question).await?;
-        let by = Answerer { principal: self.around.person(), door: client.door() };
+        // A model has no words of its own here: it passes on what its user said, and that is recorded.
+        let by = Answerer::new(self.around.person(), client.door()).relayed_by(client.agent());
         let answered = opened.agora.answer(&question, &given, &by).await;
         let (thread, answered) = match answered {
             Ok(answered) => answered,
-            Err(error) => return Err(self.answer_refused(opened, &question, &given, error).await),
+            Err(error) => return Err(self.answer_refused(&question, &given, error)),
         };
         self.leave_to_a_carrier(&thread).await?;
         Ok(AnsweredReply {
@@ -42,14 +43,8 @@ impl Desk {
     }
 
     /// Says why an answer did not count, with the line that the user can type where only a person may.
-    async fn answer_refused(
-        &self,
-        opened: &Opened,
-        question: &QuestionId,
-        given: &Given,
-        error: Error,
-    ) -> Trouble {
-        let is_for_people = error.code() == "answer-not-entitled";
+    fn answer_refused(&self, question: &QuestionId, given: &Given, error: Error) -> Trouble {
+        let is_for_people = matches!(&error, Error::Answer(Refusal::NotEntitled { .. }));
         let trouble = self.explain(error);
         if !is_for_people {
             return trouble;
@@ -57,21 +52,27 @@ impl Desk {
         let line = match given {
             Given::Text(text) => format!("agora answer {question} {}", quoted(text)),
             Given::ByItem(values) => {
-                format!("agora answer {question} --answers {}", quoted(&serde_json::Value::Object(values.clone()).to_string()))
+                format!(
+                    "agora answer {question} --answers {}",
+                    quoted(&serde_json::Value::Object(values.clone()).to_string())
+                )
             }
         };
-        let _ = opened;
-        trouble.for_user(line).hint("show your user the question and the line; when they have answered, call agora_wait")
+        trouble
+            .for_user(line)
+            .hint("show your user the question and the line; when they have answered, call agora_wait")
     }
 
     /// A secret goes neither through a form nor through a model.
     async fn refuse_secrets(&self, opened: &Opened, question: &QuestionId) -> Result<(), Trouble> {
         let thread = self.thread(opened, question.as_str()).await?;
-        let Some(open) = self.open_now(&thread).await?.filter(|open| open.id == *question) else { return Ok(()) };
+        let Some(open) = self.open_now(&thread).await?.filter(|open| open.id == *question) else {
+            return Ok(());
+        };
         if !wants_a_secret(&open.question) {
             return Ok(());
         }
-        Err(Trouble::new("answer-not-entitled", "the question asks for a secret, which must not go through a model")
+        Err(Trouble::new("not-entitled", "the question asks for a secret, which must not go through a model")
             .hint("a secret reaches an agent by an env bundle: `agora env register --name NAME --secret KEY=prompt`")
             .for_user(line_for_user(question, open.question.items())))
     }
@@ -109,5 +110,6 @@ impl Desk {
 }
 
 fn recorded_as(by: &Answerer) -> String {
-    format!("{} through {}", by.principal, by.door)
+    let relayed = by.relayed_by.as_ref().map(|agent| format!(", passed on by {agent}"));
+    format!("{} through {}{}", by.principal, by.door, relayed.unwrap_or_default())
 }

@@ -176,8 +176,18 @@ mod tests {
     #[test]
     fn what_a_model_must_not_choose_has_no_name() {
         for field in [
-            "image", "command", "secrets", "secret", "callback", "notifications", "runtime", "dispatchId", "principal",
-            "priority", "retentionDays", "partialState",
+            "image",
+            "command",
+            "secrets",
+            "secret",
+            "callback",
+            "notifications",
+            "runtime",
+            "dispatchId",
+            "principal",
+            "priority",
+            "retentionDays",
+            "partialState",
         ] {
             let said = refusal(json!({"subagent": "planner", field: "x"}));
             assert!(said.contains(&format!("unknown field `{field}`")), "{said}");

@@ -83,20 +83,22 @@ impl Desk {
         question: &QuestionId,
         filled: Filled,
     ) -> Result<Outcome, Trouble> {
-        let by = Answerer { principal: self.around.person(), door: client.door() };
+        let by = Answerer::new(self.around.person(), client.door());
         let answered = match filled {
             Filled::Dismissed => return Ok(Outcome::Left),
             Filled::Nonsense => return Ok(Outcome::Unfit("nothing was filled in".to_owned())),
             Filled::Declined => opened.agora.decline(question, &by).await.map(|()| None),
-            Filled::Answer(given) => opened.agora.answer(question, &given, &by).await.map(|(thread, _)| Some(thread)),
+            Filled::Answer(given) => {
+                opened.agora.answer(question, &given, &by).await.map(|(thread, _)| Some(thread))
+            }
         };
         match answered {
             Ok(None) => Ok(Outcome::Moved),
             Ok(Some(thread)) => self.leave_to_a_carrier(&thread).await.map(|()| Outcome::Moved),
             Err(Error::Answer(Refusal::Unfit { why, .. })) => Ok(Outcome::Unfit(why.to_string())),
-            Err(Error::Answer(Refusal::AnsweredBefore { .. } | Refusal::Closed { .. } | Refusal::NotOpen(_))) => {
-                Ok(Outcome::Closed)
-            }
+            Err(Error::Answer(
+                Refusal::AnsweredBefore { .. } | Refusal::Closed { .. } | Refusal::NotOpen(_),
+            )) => Ok(Outcome::Closed),
             Err(error) => Err(self.explain(error)),
         }
     }

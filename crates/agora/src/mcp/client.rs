@@ -98,14 +98,19 @@ fn shows_forms(capabilities: &ClientCapabilities) -> bool {
 
 /// Takes of a text what a label can have.
 fn slug(text: &str) -> String {
-    let letter = |character: char| if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' };
+    let letter = |character: char| {
+        if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' }
+    };
     let text: String = text.chars().take(40).map(letter).collect();
     let text = text.trim_matches('-');
     if text.is_empty() { "client".to_owned() } else { text.to_owned() }
 }
 
 fn label(text: &str) -> Name {
-    #[expect(clippy::expect_used, reason = "it begins with a letter, is short, and has only letters, digits, `-` and `.`")]
+    #[expect(
+        clippy::expect_used,
+        reason = "it begins with a letter, is short, and has only letters, digits, `-` and `.`"
+    )]
     text.parse().expect("a slug is a name")
 }
 

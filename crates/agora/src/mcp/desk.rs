@@ -78,7 +78,11 @@ impl Desk {
 
     /// Returns the threads that a client dispatched and that matter to it: those that have not ended, and those that ended while this
     /// server ran.
-    pub(super) async fn threads_of(&self, opened: &Opened, client: &Client) -> Result<Vec<ThreadId>, Trouble> {
+    pub(super) async fn threads_of(
+        &self,
+        opened: &Opened,
+        client: &Client,
+    ) -> Result<Vec<ThreadId>, Trouble> {
         let filter = Filter { label: Some(client.owner.clone()), most: THREADS, ..Filter::default() };
         let rows = opened.agora.dispatches(&filter).await.map_err(|error| self.explain(error))?;
         let mut threads = Vec::new();

@@ -24,7 +24,9 @@ impl Desk {
         let request = self.request(opened, client, &arguments).await?;
         let requests: Vec<Dispatch> = (1..)
             .zip(inputs)
-            .map(|(place, input)| with_input(request.clone(), input, arguments.idempotency_key.as_deref(), place))
+            .map(|(place, input)| {
+                with_input(request.clone(), input, arguments.idempotency_key.as_deref(), place)
+            })
             .collect();
         // All or none: a batch of which half runs is nobody's wish.
         for request in &requests {
@@ -34,7 +36,8 @@ impl Desk {
         for request in requests {
             threads.push(opened.agora.accept(request).await.map_err(|error| self.explain(error))?);
         }
-        let new: Vec<_> = threads.iter().filter(|thread| thread.is_new()).map(|thread| thread.id().clone()).collect();
+        let new: Vec<_> =
+            threads.iter().filter(|thread| thread.is_new()).map(|thread| thread.id().clone()).collect();
         if !new.is_empty() {
             self.around.carry(&new)?;
         }
@@ -50,14 +53,20 @@ impl Desk {
                 dispatch_id: thread.dispatch_id().to_string(),
                 state: result.state.to_owned(),
             });
-            let open = opened.agora.wall(&result.target).is_some_and(|wall| wall.isolation == Isolation::None);
-            warnings.extend(open.then(|| "there is no wall: the agent may do whatever your user may".to_owned()));
+            let open =
+                opened.agora.wall(&result.target).is_some_and(|wall| wall.isolation == Isolation::None);
+            warnings
+                .extend(open.then(|| "there is no wall: the agent may do whatever your user may".to_owned()));
             if let Some(UsedLogin { source: LoginSource::Around, login }) = thread.login() {
-                warnings.push(format!("it logs in with `{}` of this environment", login.variables.join("` and `")));
+                warnings.push(format!(
+                    "it logs in with `{}` of this environment",
+                    login.variables.join("` and `")
+                ));
             }
         }
         warnings.dedup();
-        let next = "Call agora_wait until everything has ended, or an agent asks your user something.".to_owned();
+        let next =
+            "Call agora_wait until everything has ended, or an agent asks your user something.".to_owned();
         Ok(DispatchedReply { dispatches, next, warnings })
     }
 
@@ -70,6 +79,7 @@ impl Desk {
     ) -> Result<Dispatch, Trouble> {
         let DispatchArguments { subagent, workspace, base, env, labels, .. } = arguments;
         let mut request = Dispatch::to(subagent.as_str()).unwatched().label(client.owner.as_str());
+        request = request.owner(self.around.person());
         request = env.iter().fold(request, |request, env| request.env(env.as_str()));
         request = labels.iter().fold(request, |request, label| request.label(label.as_str()));
         if client.depth > 0 {
@@ -77,7 +87,10 @@ impl Desk {
         }
         request = match (&arguments.capabilities, &arguments.add_capabilities) {
             (Some(_), Some(_)) => {
-                return Err(Trouble::new("bad-arguments", "give `capabilities` or `addCapabilities`, not both"));
+                return Err(Trouble::new(
+                    "bad-arguments",
+                    "give `capabilities` or `addCapabilities`, not both",
+                ));
             }
             (Some(instead), None) => request.capabilities(instead.iter().map(String::as_str)),
             (None, Some(more)) => request.add_capabilities(more.iter().map(String::as_str)),
@@ -93,7 +106,8 @@ impl Desk {
         }
         request = arguments.target.iter().fold(request, |request, target| request.target(target.as_str()));
         request = arguments.model.iter().fold(request, |request, size| request.model(size.as_str()));
-        request = arguments.timeout_seconds.iter().fold(request, |request, time| request.timeout_seconds(*time));
+        request =
+            arguments.timeout_seconds.iter().fold(request, |request, time| request.timeout_seconds(*time));
         let own = self.subagent(opened, subagent).await?.budget;
         let asked = arguments.budget.clone().map(Into::into);
         let budget = limits::budget(asked, own, opened.settings.max_usd);
@@ -104,9 +118,11 @@ impl Desk {
         let reference = name.parse().map_err(|error: agora_core::reference::RefParseError| {
             Trouble::new("bad-arguments", format!("`{name}` is not a subagent's name: {error}"))
         })?;
-        let found = opened.agora.subagent(&reference).await.map_err(|error| {
-            self.explain(error).hint("agora_subagents_list shows what there is")
-        })?;
+        let found = opened
+            .agora
+            .subagent(&reference)
+            .await
+            .map_err(|error| self.explain(error).hint("agora_subagents_list shows what there is"))?;
         Ok(found.body)
     }
 }

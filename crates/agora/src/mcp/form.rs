@@ -35,7 +35,9 @@ pub(super) fn form(
     let fields = items.iter().map(|item| (item.id().to_string(), field(item, chooses_several)));
     let required: Vec<Value> = items.iter().map(|item| json!(item.id())).collect();
     let schema = json!({"type": "object", "properties": fields.collect::<Map<_, _>>(), "required": required});
-    let Value::Object(schema) = schema else { return ElicitationSchema::from_json_schema(Map::new()).map(empty) };
+    let Value::Object(schema) = schema else {
+        return ElicitationSchema::from_json_schema(Map::new()).map(empty);
+    };
     Ok(ElicitRequestParams::FormElicitationParams {
         meta: None,
         message: message(id, subagent, question, problem),
@@ -94,7 +96,9 @@ fn field(item: &Item, chooses_several: bool) -> Value {
 /// Reads what a client says a person did.
 pub(super) fn filled(result: &ElicitResult) -> Filled {
     match (&result.action, &result.content) {
-        (ElicitationAction::Accept, Some(Value::Object(content))) => Filled::Answer(Given::ByItem(content.clone())),
+        (ElicitationAction::Accept, Some(Value::Object(content))) => {
+            Filled::Answer(Given::ByItem(content.clone()))
+        }
         (ElicitationAction::Decline, _) => Filled::Declined,
         (ElicitationAction::Cancel, _) => Filled::Dismissed,
         _ => Filled::Nonsense,
@@ -108,16 +112,28 @@ pub(super) fn filled_json(value: &Value) -> Filled {
 
 /// Words that ask for something that must never be typed into a form: forms are kept, shown, and sent to models.
 const SECRET_WORDS: [&str; 12] = [
-    "password", "passwort", "passphrase", "secret key", "api key", "api-key", "apikey", "access token", "private key",
-    "credential", "client secret", "bearer token",
+    "password",
+    "passwort",
+    "passphrase",
+    "secret key",
+    "api key",
+    "api-key",
+    "apikey",
+    "access token",
+    "private key",
+    "credential",
+    "client secret",
+    "bearer token",
 ];
 
 /// Tells whether a question wants a secret, as far as its words say. A secret reaches an agent by an env bundle.
 pub(super) fn wants_a_secret(question: &Question) -> bool {
-    question.items().iter().filter(|item| item.choosing() == Choosing::FreeText || item.allows_other()).any(|item| {
-        let words = format!("{} {}", item.header().unwrap_or_default(), item.question()).to_lowercase();
-        SECRET_WORDS.iter().any(|word| words.contains(word))
-    })
+    question.items().iter().filter(|item| item.choosing() == Choosing::FreeText || item.allows_other()).any(
+        |item| {
+            let words = format!("{} {}", item.header().unwrap_or_default(), item.question()).to_lowercase();
+            SECRET_WORDS.iter().any(|word| words.contains(word))
+        },
+    )
 }
 
 #[cfg(test)]
@@ -182,7 +198,9 @@ mod tests {
     fn to_decline_is_not_to_close() {
         assert_eq!(filled_json(&json!({"action": "decline"})), Filled::Declined);
         assert_eq!(filled_json(&json!({"action": "cancel"})), Filled::Dismissed);
-        for nonsense in [json!(12345), json!(null), json!({}), json!({"action": "accept"}), json!({"action": "yes"})] {
+        for nonsense in
+            [json!(12345), json!(null), json!({}), json!({"action": "accept"}), json!({"action": "yes"})]
+        {
             assert_eq!(filled_json(&nonsense), Filled::Nonsense, "{nonsense}");
         }
     }

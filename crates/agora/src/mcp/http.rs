@@ -43,12 +43,15 @@ pub(crate) struct HttpDoor {
 /// Listens, on this machine alone.
 pub(crate) async fn bind(address: SocketAddr, tokens: Tokens) -> Result<HttpDoor, Trouble> {
     if !address.ip().is_loopback() {
-        return Err(Trouble::new("address-refused", format!("`{address}` is not an address of this machine alone"))
-            .hint("use 127.0.0.1, and a tunnel with a log-in of its own for others"));
+        return Err(Trouble::new(
+            "address-refused",
+            format!("`{address}` is not an address of this machine alone"),
+        )
+        .hint("use 127.0.0.1, and a tunnel with a log-in of its own for others"));
     }
-    let listener = TcpListener::bind(address)
-        .await
-        .map_err(|error| Trouble::new("address-refused", format!("`{address}` cannot be listened to: {error}")))?;
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        Trouble::new("address-refused", format!("`{address}` cannot be listened to: {error}"))
+    })?;
     Ok(HttpDoor { listener, tokens: Arc::new(tokens) })
 }
 
@@ -61,7 +64,7 @@ impl HttpDoor {
     pub(crate) async fn serve(self, desk: Arc<Desk>) -> Result<(), Trouble> {
         let config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(["localhost", "127.0.0.1", "::1", "[::1]"])
-            .enforce_origin_validation()
+            .with_allowed_origins(["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"])
             .with_max_request_body_bytes(BODY_BYTES);
         let service =
             StreamableHttpService::new(move || Ok(Server::shared(Arc::clone(&desk))), Arc::default(), config);
@@ -95,11 +98,15 @@ async fn connection(stream: TcpStream, service: Service, tokens: Arc<Tokens>) {
 
 async fn answer(mut request: Request<Incoming>, service: Service, tokens: &Tokens) -> Response<Body> {
     // A page that lost its way is told so before it is asked for a token: it has none to give.
-    if !is_own_host(request.headers()) || request.headers().contains_key(header::ORIGIN) {
-        return words(StatusCode::FORBIDDEN, "this server is for programs of this machine, not for web pages\n");
+    if !is_own_host(request.headers()) || !is_own_origin(request.headers()) {
+        return words(
+            StatusCode::FORBIDDEN,
+            "this server is for programs of this machine, not for pages from elsewhere\n",
+        );
     }
     let Some(claims) = claims(request.headers(), tokens) else {
-        let mut refused = words(StatusCode::UNAUTHORIZED, "a token is missing: `agora mcp token` makes one\n");
+        let mut refused =
+            words(StatusCode::UNAUTHORIZED, "a token is missing: `agora mcp token` makes one\n");
         refused.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
         return refused;
     };
@@ -119,9 +126,22 @@ fn claims(headers: &HeaderMap, tokens: &Tokens) -> Option<Claims> {
 /// Tells whether the request was meant for this machine: a name that somebody else's server gave this address is not.
 fn is_own_host(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return false };
-    let Ok(authority) = host.parse::<http::uri::Authority>() else { return false };
+    host.parse::<http::uri::Authority>().is_ok_and(|authority| is_own(&authority))
+}
+
+/// Tells whether the request comes from no page, or from one that this machine serves.
+fn is_own_origin(headers: &HeaderMap) -> bool {
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    origins.all(|origin| {
+        let uri = origin.to_str().ok().and_then(|text| text.parse::<http::Uri>().ok());
+        uri.as_ref().and_then(http::Uri::authority).is_some_and(is_own)
+    })
+}
+
+fn is_own(authority: &http::uri::Authority) -> bool {
     let name = authority.host().trim_start_matches('[').trim_end_matches(']');
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn words(status: StatusCode, text: &'static str) -> Response<Body> {
@@ -144,9 +164,25 @@ mod tests {
         for host in ["localhost:80", "127.0.0.1:4000", "[::1]:4000", "LOCALHOST", "127.0.0.1"] {
             assert!(own(host), "{host}");
         }
-        for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1", "", "a b"] {
+        for host in
+            ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1", "", "a b"]
+        {
             assert!(!own(host), "{host}");
         }
         assert!(!is_own_host(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn only_pages_of_this_machine_may_speak() {
+        let own = |origin: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ORIGIN, origin.parse().unwrap());
+            is_own_origin(&headers)
+        };
+        assert!(is_own_origin(&HeaderMap::new()), "a program sends none");
+        assert!(own("http://localhost:3000") && own("http://127.0.0.1:8080"));
+        for origin in ["http://evil.example", "null", "", "http://localhost.evil.example", "file://"] {
+            assert!(!own(origin), "{origin}");
+        }
     }
 }

@@ -4,16 +4,19 @@ use agora_core::bundle::Budget;
 use agora_core::provider::ledger::{Filter, StateWord};
 use agora_engine::McpSettings;
 
+use super::Trouble;
 use super::client::Client;
 use super::desk::{Desk, Opened};
-use super::Trouble;
 
 /// Counted in the ledger, so that a server that starts anew counts the same for a client that it knows again.
 pub(super) async fn check(desk: &Desk, opened: &Opened, client: &Client, more: usize) -> Result<(), Trouble> {
     let McpSettings { max_live, max_dispatches, max_depth, .. } = opened.settings;
     if client.depth > max_depth {
-        return Err(refused("depth", format!("an agent {} below a person may not dispatch", levels(client.depth)))
-            .hint(format!("`[mcp] max_depth` is {max_depth}")));
+        return Err(refused(
+            "depth",
+            format!("an agent {} below a person may not dispatch", levels(client.depth)),
+        )
+        .hint(format!("`[mcp] max_depth` is {max_depth}")));
     }
     let own = Filter { label: Some(client.owner.clone()), ..Filter::default() };
     let live = vec![StateWord::Accepted, StateWord::Running];
@@ -21,13 +24,19 @@ pub(super) async fn check(desk: &Desk, opened: &Opened, client: &Client, more: u
     let live = Filter { states: Some(live), most: most_live.saturating_add(1), ..own.clone() };
     let running = listed(desk, opened, &live).await?;
     if running + more > most_live {
-        let words = format!("{running} of your dispatches are under way, and at most {max_live} may be at once");
-        return Err(refused("live", words).hint("wait for some of them with agora_wait, then dispatch the rest"));
+        let words =
+            format!("{running} of your dispatches are under way, and at most {max_live} may be at once");
+        return Err(
+            refused("live", words).hint("wait for some of them with agora_wait, then dispatch the rest")
+        );
     }
     let started = listed(desk, opened, &Filter { most: most.saturating_add(1), ..own }).await?;
     if started + more > most {
-        let words = format!("you have started {started} dispatches, and {max_dispatches} are the most for one client");
-        return Err(refused("dispatches", words).hint("your user raises `[mcp] max_dispatches` in their `agora.toml`"));
+        let words = format!(
+            "you have started {started} dispatches, and {max_dispatches} are the most for one client"
+        );
+        return Err(refused("dispatches", words)
+            .hint("your user raises `[mcp] max_dispatches` in their `agora.toml`"));
     }
     Ok(())
 }
@@ -60,7 +69,8 @@ pub(super) fn budget(asked: Option<Budget>, own: Option<Budget>, allowed: Option
         usd: least(least(asked.usd, own.usd), allowed),
         on_limit: own.on_limit,
     };
-    let limits = budget.turns.is_some() || budget.tokens.is_some() || budget.minutes.is_some() || budget.usd.is_some();
+    let limits =
+        budget.turns.is_some() || budget.tokens.is_some() || budget.minutes.is_some() || budget.usd.is_some();
     limits.then_some(budget)
 }
 

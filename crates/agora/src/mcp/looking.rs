@@ -102,11 +102,17 @@ fn input_schema(inputs: Option<Map<String, Value>>, template: Option<&Template>)
         Some(schema) if json!(schema).to_string().len() <= SCHEMA_BYTES => schema,
         Some(_) => Map::from_iter([
             ("type".to_owned(), json!("object")),
-            ("description".to_owned(), json!("too long to show here: ask your user for `agora explain NAME`")),
+            (
+                "description".to_owned(),
+                json!("too long to show here: ask your user for `agora explain NAME`"),
+            ),
         ]),
         None => Map::from_iter([
             ("type".to_owned(), json!("object")),
-            ("properties".to_owned(), json!({"task": {"type": "string", "description": "What is to be done."}})),
+            (
+                "properties".to_owned(),
+                json!({"task": {"type": "string", "description": "What is to be done."}}),
+            ),
         ]),
     }
 }

@@ -245,7 +245,8 @@ fn labels(item: &Item) -> Vec<String> {
 }
 
 fn how_to_answer(id: &QuestionId, items: &[Item]) -> String {
-    let ask = "Show it to your user with all its options, and wait for their words. Then call agora_answer with";
+    let ask =
+        "Show it to your user with all its options, and wait for their words. Then call agora_answer with";
     match items {
         [_] => format!("{ask} {{\"questionId\": \"{id}\", \"answer\": \"…\"}}."),
         _ => {
@@ -380,7 +381,8 @@ mod tests {
         let kept = one.structured_content.unwrap();
         assert_eq!(kept["threadId"], "t_1");
         assert!(kept["text"].as_str().unwrap().contains("more bytes: read the resource"));
-        let many: Vec<Value> = (0..5000).map(|at| json!({"threadId": format!("t_{at}"), "text": "x".repeat(300)})).collect();
+        let many: Vec<Value> =
+            (0..5000).map(|at| json!({"threadId": format!("t_{at}"), "text": "x".repeat(300)})).collect();
         let many = done(&json!({"threads": many}));
         assert!(size(&many) <= MOST_BYTES);
         assert!(!many.structured_content.unwrap()["threads"].as_array().unwrap().is_empty());

@@ -87,9 +87,24 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     };
     vec![
         template("", "thread", "A thread: its state, its dispatches and its questions.", "application/json"),
-        template("/events{?offset}", "events", "What happened to a thread, one JSON object a line.", "application/jsonl"),
-        template("/log{?offset}", "log", "What the agent of the thread's last dispatch printed.", "text/plain"),
-        template("/patch{?offset}", "patch", "What the thread changed, as `git apply` takes it.", "text/x-diff"),
+        template(
+            "/events{?offset}",
+            "events",
+            "What happened to a thread, one JSON object a line.",
+            "application/jsonl",
+        ),
+        template(
+            "/log{?offset}",
+            "log",
+            "What the agent of the thread's last dispatch printed.",
+            "text/plain",
+        ),
+        template(
+            "/patch{?offset}",
+            "patch",
+            "What the thread changed, as `git apply` takes it.",
+            "text/x-diff",
+        ),
     ]
 }
 
@@ -106,7 +121,9 @@ impl Desk {
     }
 
     pub(super) async fn read(&self, uri: &str) -> Result<ReadResourceResult, ErrorData> {
-        let unknown = || ErrorData::resource_not_found(format!("there is no resource `{uri}`"), Some(json!({"uri": uri})));
+        let unknown = || {
+            ErrorData::resource_not_found(format!("there is no resource `{uri}`"), Some(json!({"uri": uri})))
+        };
         let address = Address::parse(uri).ok_or_else(unknown)?;
         let opened = self.opened().await.map_err(internal)?;
         let thread = opened.agora.thread(&address.thread).await.map_err(|_| unknown())?;
@@ -120,7 +137,12 @@ impl Desk {
     }
 
     /// Reads a page, and says where the next one begins.
-    async fn page(&self, opened: &Opened, address: &Address, thread: &Thread) -> Result<(String, Option<u64>), Trouble> {
+    async fn page(
+        &self,
+        opened: &Opened,
+        address: &Address,
+        thread: &Thread,
+    ) -> Result<(String, Option<u64>), Trouble> {
         match address.part {
             Part::Thread => {
                 let whole = self.document(opened, thread).await?.to_string();
@@ -139,7 +161,8 @@ impl Desk {
         let dispatches = rows.iter().rev().map(|row| {
             json!({"dispatchId": row.dispatch_id, "subagent": row.subagent, "state": row.state.as_str(), "acceptedAt": row.accepted_at, "endedAt": row.ended_at})
         });
-        let mut last = serde_json::to_value(thread.describe().await.map_err(|error| self.explain(error))?).unwrap_or_default();
+        let mut last = serde_json::to_value(thread.describe().await.map_err(|error| self.explain(error))?)
+            .unwrap_or_default();
         if let Value::Object(fields) = &mut last {
             fields.remove("stdout");
             fields.remove("stderr");
@@ -256,8 +279,14 @@ mod tests {
         assert_eq!(address.next(99), "agora://threads/t_7f3/log?offset=99");
         assert_eq!(Address::parse("agora://threads/t_7f3").unwrap().part, Part::Thread);
         for wrong in [
-            "", "agora://threads/", "agora://threads/d_1", "agora://threads/t_1/../../keys", "agora://threads/t_1/secrets",
-            "file:///etc/passwd", "agora://threads/t_1/log?offset=-1", "agora://threads/t_1/log?x=1",
+            "",
+            "agora://threads/",
+            "agora://threads/d_1",
+            "agora://threads/t_1/../../keys",
+            "agora://threads/t_1/secrets",
+            "file:///etc/passwd",
+            "agora://threads/t_1/log?offset=-1",
+            "agora://threads/t_1/log?x=1",
         ] {
             assert_eq!(Address::parse(wrong), None, "{wrong}");
         }

@@ -6,8 +6,9 @@ use agora_engine::BundleKind;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, ErrorData, GetTaskParams, GetTaskResult,
-    Implementation, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig,
+    Implementation, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig,
     SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{MaybeSendFuture, RequestContext, RoleServer, SubscriptionContext};
@@ -128,6 +129,15 @@ impl ServerHandler for Server {
         }
     }
 
+    /// There are none: a client that asks all the same is told so.
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+    }
+
     async fn list_resources(
         &self,
         _request: Option<PaginatedRequestParams>,
@@ -160,8 +170,9 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> impl Future<Output = Result<(), ErrorData>> + MaybeSendFuture + '_ {
         async move {
-            let address = Address::parse(&request.uri)
-                .ok_or_else(|| ErrorData::resource_not_found(format!("there is no resource `{}`", request.uri), None))?;
+            let address = Address::parse(&request.uri).ok_or_else(|| {
+                ErrorData::resource_not_found(format!("there is no resource `{}`", request.uri), None)
+            })?;
             let mut changes = self.desk.changes(&address).await.map_err(internal)?;
             let (peer, uri) = (context.peer.clone(), request.uri.clone());
             let told = tokio::spawn(async move {
@@ -176,7 +187,10 @@ impl ServerHandler for Server {
             listening.retain(|(uri, task)| !task.is_finished() && *uri != request.uri);
             if listening.len() >= SUBSCRIPTIONS {
                 told.abort();
-                return Err(ErrorData::invalid_request(format!("more than {SUBSCRIPTIONS} subscriptions"), None));
+                return Err(ErrorData::invalid_request(
+                    format!("more than {SUBSCRIPTIONS} subscriptions"),
+                    None,
+                ));
             }
             listening.push((request.uri, told.abort_handle()));
             Ok(())

@@ -97,7 +97,13 @@ mod tests {
 
     fn sealed(states: &States) -> String {
         let question = "q_7f3".parse().unwrap();
-        states.seal(&question, ContentHash::of(b"which?"), "mcp.claude.1", [7; 16], Timestamp::from_millis(NOON))
+        states.seal(
+            &question,
+            ContentHash::of(b"which?"),
+            "mcp.claude.1",
+            [7; 16],
+            Timestamp::from_millis(NOON),
+        )
     }
 
     fn taken(states: &States, sealed: &str, client: &str, later: Duration) -> Result<String, BadState> {

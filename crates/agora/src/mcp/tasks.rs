@@ -3,7 +3,8 @@
 use agora_core::state::ThreadState;
 use agora_engine::Thread;
 use rmcp::model::{
-    CallToolResult, DetailedTask, ErrorData, InputRequests, InputResponses, JsonObject, Task, TaskPayload, TaskStatus,
+    CallToolResult, DetailedTask, ErrorData, InputRequests, InputResponses, JsonObject, Task, TaskPayload,
+    TaskStatus,
 };
 use serde_json::Value;
 
@@ -46,13 +47,17 @@ impl Desk {
         let payload = match view.thread.state() {
             ThreadState::Running | ThreadState::Resuming => TaskPayload::Working,
             ThreadState::Cancelled => TaskPayload::Cancelled,
-            ThreadState::Finished | ThreadState::Failed(_) => TaskPayload::Completed { result: self.ended(thread).await? },
+            ThreadState::Finished | ThreadState::Failed(_) => {
+                TaskPayload::Completed { result: self.ended(thread).await? }
+            }
             ThreadState::Waiting => match self.open_now(thread).await? {
                 None => TaskPayload::Working,
                 Some(open) if wants_a_secret(&open.question) => TaskPayload::Working,
                 Some(open) => {
                     let request = self.input_request(client, &open, None)?;
-                    TaskPayload::InputRequired { input_requests: InputRequests::from([(open.id.to_string(), request)]) }
+                    TaskPayload::InputRequired {
+                        input_requests: InputRequests::from([(open.id.to_string(), request)]),
+                    }
                 }
             },
         };
@@ -84,7 +89,9 @@ impl Desk {
         let Some(filled) = response(Some(responses), &open.id) else { return Ok(()) };
         match self.decided(opened, client, &open.id, filled).await.map_err(internal)? {
             Outcome::Moved | Outcome::Closed | Outcome::Left => Ok(()),
-            Outcome::Unfit(words) => Err(ErrorData::invalid_params(format!("that was not taken: {words}"), None)),
+            Outcome::Unfit(words) => {
+                Err(ErrorData::invalid_params(format!("that was not taken: {words}"), None))
+            }
         }
     }
 

@@ -8,8 +8,8 @@ use super::arguments::{
     AnswerArguments, DispatchArguments, IdArguments, ListArguments, QuestionsArguments, WaitArguments, schema,
 };
 use super::reply::{
-    AnsweredReply, CancelledReply, CatalogueReply, DescribedReply, DispatchedReply, QuestionsReply, SubagentsReply,
-    WaitedReply,
+    AnsweredReply, CancelledReply, CatalogueReply, DescribedReply, DispatchedReply, QuestionsReply,
+    SubagentsReply, WaitedReply,
 };
 
 /// What the server says about itself, once.
@@ -104,7 +104,9 @@ impl Name {
                 "Cancels a thread: what runs is ended, a question that is open is closed, and nothing of it is left running. What was \
                  done until then is kept."
             }
-            Self::Questions => "Lists the questions that are open and wait for a person, those that wait longest first.",
+            Self::Questions => {
+                "Lists the questions that are open and wait for a person, those that wait longest first."
+            }
             Self::Capabilities => {
                 "Lists the capabilities that are registered: files that can be laid over an agent's workspace, by name."
             }
@@ -125,9 +127,12 @@ impl Name {
         };
         match self {
             Self::Dispatch => hints(false, false, false, true),
-            Self::Wait | Self::Describe | Self::Questions | Self::Capabilities | Self::Subagents | Self::Envs => {
-                hints(true, false, true, false)
-            }
+            Self::Wait
+            | Self::Describe
+            | Self::Questions
+            | Self::Capabilities
+            | Self::Subagents
+            | Self::Envs => hints(true, false, true, false),
             Self::Answer => hints(false, false, false, true),
             Self::Cancel => hints(false, true, true, false),
         }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use agora_core::ThreadId;
 use agora_core::provider::ledger::Watch;
 use agora_core::state::ThreadState;
-use agora_core::ThreadId;
 use agora_engine::Thread;
 use rmcp::RoleServer;
 use rmcp::model::{
-    CreateTaskResult, ErrorData, InputRequiredResult, InputResponses, ProgressNotificationParam, ProgressToken,
+    CreateTaskResult, ErrorData, InputRequiredResult, InputResponses, ProgressNotificationParam,
+    ProgressToken,
 };
 use rmcp::service::{Peer, RequestContext};
 use tokio::time::Instant;
@@ -116,7 +117,8 @@ impl Desk {
         let taken = opened.states()?.take(state, client.owner.as_str(), opened.now());
         let asked = taken.map_err(|bad| CallError::Protocol(ErrorData::invalid_params(bad.words(), None)))?;
         let thread = self.thread(opened, asked.question.as_str()).await?;
-        let Some(open) = self.look(&thread).await?.1.filter(|open| open.id == asked.question && open.hash == asked.hash)
+        let Some(open) =
+            self.look(&thread).await?.1.filter(|open| open.id == asked.question && open.hash == asked.hash)
         else {
             // Somebody else was first, and it goes on.
             return Ok(None);
@@ -342,7 +344,9 @@ impl Waiting<'_> {
 
     /// Returns when the question is not open any more. Never, where that cannot be heard.
     async fn closed(&self, thread: &Thread) {
-        let Ok(mut watch) = self.opened.engine.world().ledger.watch() else { return std::future::pending().await };
+        let Ok(mut watch) = self.opened.engine.world().ledger.watch() else {
+            return std::future::pending().await;
+        };
         loop {
             if !matches!(self.desk.look(thread).await, Ok((Standing::Asks(_), _))) {
                 return;
@@ -369,7 +373,9 @@ impl Waiting<'_> {
             return Ok(reminder);
         }
         let next = match status {
-            WaitStatus::Ended if awaited.iter().any(|awaited| !matches!(awaited.standing, Standing::Rests)) => {
+            WaitStatus::Ended
+                if awaited.iter().any(|awaited| !matches!(awaited.standing, Standing::Rests)) =>
+            {
                 "Some have ended. Call agora_wait again for the others."
             }
             WaitStatus::Ended => "All have ended. Tell your user what came of it, with the git refs.",

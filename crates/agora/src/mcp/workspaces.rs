@@ -24,8 +24,11 @@ impl Workspaces {
         };
         let refused = || {
             let named: Vec<String> = self.0.iter().map(|dir| format!("`{}`", dir.display())).collect();
-            Trouble::new("workspace-refused", format!("`{text}` is not a directory inside a configured workspace"))
-                .hint(format!("there is {}", named.join(", ")))
+            Trouble::new(
+                "workspace-refused",
+                format!("`{text}` is not a directory inside a configured workspace"),
+            )
+            .hint(format!("there is {}", named.join(", ")))
         };
         if text.contains("://") || text.contains('\0') {
             return Err(refused());
@@ -54,12 +57,24 @@ mod tests {
         symlink(root.join("outside"), root.join("one/way-out")).unwrap();
         symlink(root.join("one/src"), root.join("one/way-in")).unwrap();
         let spaces = Workspaces::new(vec![root.join("one")], &[root.join("two"), root.join("gone")]);
-        let found = |text: &str| spaces.find(text).ok().map(|dir| dir.strip_prefix(&root).unwrap().to_owned());
+        let found =
+            |text: &str| spaces.find(text).ok().map(|dir| dir.strip_prefix(&root).unwrap().to_owned());
         assert_eq!(found("."), Some("one".into()));
         assert_eq!(found("src"), Some("one/src".into()));
         assert_eq!(found("way-in"), Some("one/src".into()));
         assert_eq!(found(root.join("two").to_str().unwrap()), Some("two".into()));
-        for refused in ["..", "way-out", "../outside", "/", "/etc", "file", "gone", "https://example.com/x.git", "\0", ""] {
+        for refused in [
+            "..",
+            "way-out",
+            "../outside",
+            "/",
+            "/etc",
+            "file",
+            "gone",
+            "https://example.com/x.git",
+            "\0",
+            "",
+        ] {
             let expected = if refused.is_empty() { Some(PathBuf::from("one")) } else { None };
             assert_eq!(found(refused), expected, "{refused:?}");
         }

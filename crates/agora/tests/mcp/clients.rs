@@ -28,7 +28,10 @@ fn a_person_is_asked_twice_in_the_clients_own_forms() {
         assert_eq!(waited["status"], "ended", "{mode}: {answer}");
         assert_eq!(waited["threads"][0]["state"], "finished");
         let text = waited["threads"][0]["text"].as_str().unwrap();
-        assert!(text.contains("\"answer\": \"postgres\"") && text.contains("\"answer\": \"accounts\""), "{text}");
+        assert!(
+            text.contains("\"answer\": \"postgres\"") && text.contains("\"answer\": \"accounts\""),
+            "{text}"
+        );
         let shown = answer["shown"].as_array().unwrap();
         assert_eq!(shown.len(), 2, "{mode}");
         let field = &shown[0]["requestedSchema"]["properties"]["q1"];
@@ -36,7 +39,10 @@ fn a_person_is_asked_twice_in_the_clients_own_forms() {
         assert!(shown[0]["message"].as_str().unwrap().contains("Both are there."));
         // It is recorded as a person's, through that client.
         let closing = place.closing(&thread).to_string();
-        assert!(closing.contains("\"door\":\"mcp:py-client\"") && closing.contains("\"principal\":\"user:"), "{closing}");
+        assert!(
+            closing.contains("\"door\":\"mcp:py-client\"") && closing.contains("\"principal\":\"user:"),
+            "{closing}"
+        );
         assert!(!closing.contains("relayedBy"), "{closing}");
     }
 }
@@ -131,12 +137,14 @@ fn many_inputs_run_at_once_and_are_waited_for_together() {
     place.agent("worker", "echo working");
     let Some(mut client) = Python::start(&place, Manner { mode: "auto", forms: None }) else { return };
     let inputs: Vec<Value> = (0..5).map(|number| json!({"task": format!("part {number}")})).collect();
-    let started = client.done("agora_dispatch", json!({"subagent": "worker", "inputs": inputs, "labels": ["batch"]}));
+    let started =
+        client.done("agora_dispatch", json!({"subagent": "worker", "inputs": inputs, "labels": ["batch"]}));
     assert_eq!(started["dispatches"].as_array().unwrap().len(), 5);
     let answer = client.call("agora_wait", json!({"until": "all"}));
     let waited = &answer["answer"]["structuredContent"];
     assert_eq!(waited["status"], "ended", "{answer}");
-    let states: Vec<&Value> = waited["threads"].as_array().unwrap().iter().map(|thread| &thread["state"]).collect();
+    let states: Vec<&Value> =
+        waited["threads"].as_array().unwrap().iter().map(|thread| &thread["state"]).collect();
     assert_eq!(states, ["finished"; 5]);
     assert!(!answer["progress"].as_array().unwrap().is_empty(), "{answer}");
     assert_eq!(place.cli.run(&["ls", "--json"]).json().as_array().unwrap().len(), 5);
@@ -146,17 +154,42 @@ fn many_inputs_run_at_once_and_are_waited_for_together() {
 fn what_there_is_can_be_looked_at_without_prompts_or_values() {
     let place = place();
     let prompt = "A prompt that only workers read.";
-    place.cli.run(&["subagent", "register", "--name", "planner", "--description", "Plans.", "--system-prompt", prompt, "--prompt-template", "Do {{input.task}}."]).success();
+    place
+        .cli
+        .run(&[
+            "subagent",
+            "register",
+            "--name",
+            "planner",
+            "--description",
+            "Plans.",
+            "--system-prompt",
+            prompt,
+            "--prompt-template",
+            "Do {{input.task}}.",
+        ])
+        .success();
     place.cli.write("cap/NOTES.md", "house rules");
     place.cli.run(&["capability", "register", "--name", "rules", "--from", "cap"]).success();
     place.cli.run(&["env", "register", "--name", "staging", "--value", "REGION=eu-north-7"]).success();
     let mut wire = Wire::start(&place, json!({}));
     let subagents = wire.done("agora_subagents_list", json!({}));
-    let planner = subagents["subagents"].as_array().unwrap().iter().find(|entry| entry["name"] == "planner").unwrap().clone();
+    let planner = subagents["subagents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|entry| entry["name"] == "planner")
+        .unwrap()
+        .clone();
     assert_eq!(planner["description"], "Plans.");
     assert_eq!(planner["inputSchema"]["required"], json!(["task"]));
-    let names: Vec<_> = subagents["subagents"].as_array().unwrap().iter().map(|entry| entry["name"].clone()).collect();
-    assert_eq!(json!(names), json!(["asker", "claude", "codex", "planner", "twice"]), "built-in ones are there too");
+    let names: Vec<_> =
+        subagents["subagents"].as_array().unwrap().iter().map(|entry| entry["name"].clone()).collect();
+    assert_eq!(
+        json!(names),
+        json!(["asker", "claude", "codex", "planner", "twice"]),
+        "built-in ones are there too"
+    );
     let capabilities = wire.done("agora_capabilities_list", json!({}));
     assert_eq!(capabilities["entries"][0]["name"], "rules");
     let envs = wire.done("agora_envs_list", json!({}));
@@ -170,7 +203,10 @@ fn what_there_is_can_be_looked_at_without_prompts_or_values() {
 #[test]
 fn the_rest_is_a_resource_and_changes_are_told() {
     let place = place();
-    place.agent("talker", "i=0; while [ $i -lt 3000 ]; do echo \"line $i of a long report\"; i=$((i+1)); done");
+    place.agent(
+        "talker",
+        "i=0; while [ $i -lt 3000 ]; do echo \"line $i of a long report\"; i=$((i+1)); done",
+    );
     let Some(mut client) = Python::start(&place, Manner { mode: "legacy", forms: None }) else { return };
     let asker = client.dispatch("asker");
     let uri = format!("agora://threads/{asker}");
@@ -199,7 +235,10 @@ fn the_rest_is_a_resource_and_changes_are_told() {
     assert!(whole.starts_with("line 0 of") && whole.ends_with("line 2999 of a long report\n"));
     for part in ["", "/events"] {
         let read = client.ask(&json!({"do": "read", "uri": format!("agora://threads/{talker}{part}")}));
-        assert!(read["answer"]["contents"][0]["text"].as_str().unwrap().contains("dispatch"), "{part}: {read}");
+        assert!(
+            read["answer"]["contents"][0]["text"].as_str().unwrap().contains("dispatch"),
+            "{part}: {read}"
+        );
     }
     let gone = client.ask(&json!({"do": "read", "uri": "agora://threads/t_nowhere"}));
     assert!(gone["error"]["message"].as_str().unwrap().contains("no resource"), "{gone}");
@@ -210,7 +249,9 @@ fn work_on_a_repository_comes_home_as_a_ref() {
     let place = place();
     place.agent("writer", "echo more >> README");
     let git = |arguments: &[&str]| {
-        let ran = agora_testkit::cli::run(agora_testkit::cli::command("git").args(arguments).current_dir(place.cli.work()));
+        let ran = agora_testkit::cli::run(
+            agora_testkit::cli::command("git").args(arguments).current_dir(place.cli.work()),
+        );
         ran.success()
     };
     git(&["init", "--quiet"]);
@@ -224,7 +265,8 @@ fn work_on_a_repository_comes_home_as_a_ref() {
     assert_eq!(reference, format!("refs/agora/{}", started["dispatches"][0]["threadId"].as_str().unwrap()));
     assert!(git(&["show", &format!("{reference}:README")]).contains("more"));
     for outside in ["/", "/etc", "..", "https://example.com/repo.git"] {
-        let refused = refusal(&wire.call("agora_dispatch", json!({"subagent": "writer", "workspace": outside})));
+        let refused =
+            refusal(&wire.call("agora_dispatch", json!({"subagent": "writer", "workspace": outside})));
         assert_eq!(refused["code"], "workspace-refused", "{outside}");
     }
 }

@@ -23,9 +23,12 @@ fn asked(wire: &mut Wire) -> (String, String) {
 }
 
 fn come_back(wire: &mut Wire, state: &str, responses: Value) -> Value {
-    wire.request("tools/call", json!({
-        "name": "agora_wait", "arguments": {}, "requestState": state, "inputResponses": responses,
-    }))
+    wire.request(
+        "tools/call",
+        json!({
+            "name": "agora_wait", "arguments": {}, "requestState": state, "inputResponses": responses,
+        }),
+    )
 }
 
 fn filled(question: &str, option: &str) -> Value {
@@ -96,12 +99,15 @@ fn arguments_that_are_too_large_too_many_or_unknown_are_refused_and_the_server_l
     let place = place();
     let mut wire = Wire::start(&place, json!({}));
     let megabyte = "x".repeat(1 << 20);
-    let large = refusal(&wire.call("agora_dispatch", json!({"subagent": "asker", "input": {"task": megabyte}})));
+    let large =
+        refusal(&wire.call("agora_dispatch", json!({"subagent": "asker", "input": {"task": megabyte}})));
     assert!(large["message"].as_str().unwrap().contains("1 MiB"), "{large}");
     let many: Vec<Value> = (0..51).map(|_| json!({})).collect();
     let many = refusal(&wire.call("agora_dispatch", json!({"subagent": "asker", "inputs": many})));
     assert_eq!(many["code"], "bad-arguments");
-    let unknown = refusal(&wire.call("agora_dispatch", json!({"subagent": "asker", "image": "evil", "secrets": {"A": "b"}})));
+    let unknown = refusal(
+        &wire.call("agora_dispatch", json!({"subagent": "asker", "image": "evil", "secrets": {"A": "b"}})),
+    );
     assert_eq!(unknown["code"], "bad-arguments");
     let nobody = refusal(&wire.call("agora_dispatch", json!({"subagent": "nobody"})));
     assert_eq!(nobody["code"], "unknown-name", "{nobody}");
@@ -152,7 +158,8 @@ fn fifty_clients_wait_at_once_and_all_hear_the_end() {
     let mut clients: Vec<(Wire, u64)> = (0..50)
         .map(|_| {
             let mut wire = Wire::start(&place, json!({}));
-            let call = wire.post("tools/call", json!({"name": "agora_wait", "arguments": {"threads": [thread]}}));
+            let call =
+                wire.post("tools/call", json!({"name": "agora_wait", "arguments": {"threads": [thread]}}));
             (wire, call)
         })
         .collect();
@@ -255,21 +262,26 @@ fn a_client_starts_no_more_than_the_user_allows() {
 #[test]
 fn a_secret_is_asked_for_neither_in_a_form_nor_by_the_model() {
     let place = place();
-    place.agent("needy", r#"echo '{"question": "What is the API key of staging?"}' > .agora/needs_input.json"#);
+    place.agent(
+        "needy",
+        r#"echo '{"question": "What is the API key of staging?"}' > .agora/needs_input.json"#,
+    );
     let mut wire = Wire::start(&place, json!({"elicitation": {}}));
     wire.dispatch("needy");
     let waited = wire.done("agora_wait", json!({}));
     assert_eq!(waited["status"], "needs_input");
     assert!(waited["next"].as_str().unwrap().contains("must not go through you"), "{waited}");
     let question = &waited["question"]["questionId"];
-    let refused = refusal(&wire.call("agora_answer", json!({"questionId": question, "answer": "sk-very-secret"})));
-    assert_eq!(refused["code"], "answer-not-entitled");
+    let refused =
+        refusal(&wire.call("agora_answer", json!({"questionId": question, "answer": "sk-very-secret"})));
+    assert_eq!(refused["code"], "not-entitled");
     assert!(!refused.to_string().contains("sk-very-secret"), "{refused}");
 }
 
 /// Starts a server that listens, and returns its address.
 fn listen(place: &Place) -> (String, Listening) {
-    let mut child = place.cli.command(&["mcp", "--http", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        place.cli.command(&["mcp", "--http", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
     let line = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("http://"))).unwrap().unwrap();
     let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();

@@ -53,9 +53,9 @@ impl Place {
     /// What a client starts, with the environment that it needs.
     fn environment(&self) -> Value {
         let command = self.cli.command(&["mcp"]);
-        let set = command.get_envs().filter_map(|(name, value)| {
-            Some((name.to_str()?.to_owned(), json!(value?.to_str()?)))
-        });
+        let set = command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), json!(value?.to_str()?))));
         Value::Object(set.collect())
     }
 }
@@ -183,7 +183,8 @@ impl Wire {
     }
 
     pub(crate) fn open(place: &Place, arguments: &[&str]) -> Self {
-        let mut child = place.cli.command(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            place.cli.command(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         Self { child, stdin, stdout, next: 0, meta: Value::Null }

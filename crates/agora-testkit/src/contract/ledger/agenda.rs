@@ -2,12 +2,14 @@
 
 use agora_core::job::Attendance;
 use agora_core::provider::ledger::{Filter, Paper};
-use agora_core::record::Record;
+use agora_core::record::{AtExpiry, Record, RouteOutcome};
+use agora_core::route::AtEnd;
 use agora_core::{ThreadId, Timestamp};
 
 use super::{Scene, with};
 use crate::ledger::sample::{
-    accept, append, asked, continued, continues, ended, failed, finished, job, started, tuned,
+    accept, append, asked, asked_on, continued, continues, ended, failed, finished, job, started, terms,
+    tuned,
 };
 
 fn texts(ids: Vec<ThreadId>) -> Vec<String> {
@@ -66,6 +68,37 @@ pub(super) async fn due(scene: &Scene) {
     assert_eq!(ledger.next_due().await.unwrap(), Some(two), "it has moved on");
     scene.happen("t_1", vec![ended()]).await;
     assert_eq!(ledger.next_due().await.unwrap(), None, "its books are closed");
+}
+
+/// A question has timers of its own, and a command of its route wants somebody who asks it.
+pub(super) async fn question_timers(scene: &Scene) {
+    let Scene { ledger, clock, .. } = scene;
+    clock.set("2026-11-15T12:00:00Z");
+    let now = at("2026-11-15T12:00:00Z");
+    scene.accept(job("t_1", "d_1")).await;
+    scene.happen("t_1", vec![started("d_1")]).await;
+    scene.happen("t_1", asked_on("d_1", "q_1", terms(now, AtEnd::Fail))).await;
+    assert_eq!(texts(ledger.carried().await.unwrap()), ["t_1"], "a command is to be asked");
+    assert_eq!(
+        ledger.next_due().await.unwrap(),
+        Some(at("2026-11-15T13:00:00Z")),
+        "somebody is to be reminded"
+    );
+    let question_id = || "q_1".parse().unwrap();
+    let escalate_at = Some(at("2026-11-15T12:30:00Z"));
+    let (step, outcome, detail) = (0, RouteOutcome::NoResponse, None);
+    let routed = Record::QuestionRouted { question_id: question_id(), step, outcome, detail, escalate_at };
+    scene.happen("t_1", vec![routed.into()]).await;
+    assert!(ledger.carried().await.unwrap().is_empty(), "people are asked now");
+    assert_eq!(texts(ledger.due(at("2026-11-15T12:30:00Z")).await.unwrap()), ["t_1"]);
+    let escalated = Record::QuestionEscalated { question_id: question_id(), step: 2, escalate_at: None };
+    scene.happen("t_1", vec![escalated.into()]).await;
+    let next_at = at("2026-11-22T12:00:00Z");
+    scene.happen("t_1", vec![Record::QuestionReminded { question_id: question_id(), next_at }.into()]).await;
+    assert_eq!(ledger.next_due().await.unwrap(), Some(at("2026-11-15T21:00:00Z")), "it expires before that");
+    let at_expiry = AtExpiry::Fail;
+    scene.happen("t_1", vec![Record::QuestionExpired { question_id: question_id(), at_expiry }.into()]).await;
+    assert_eq!(ledger.next_due().await.unwrap(), None, "a question that is closed has no timers");
 }
 
 pub(super) async fn outbox(scene: &Scene) {

@@ -2,9 +2,12 @@
 
 use agora_core::provider::ledger::{DispatchRow, Filter, OpenFilter, OpenQuestion, StateWord};
 use agora_core::record::Record;
+use agora_core::route::AtEnd;
 
 use super::{Scene, mark};
-use crate::ledger::sample::{append, asked, continued, continues, failed, finished, job, question, started};
+use crate::ledger::sample::{
+    append, asked, asked_on, continued, continues, failed, finished, job, question, started, terms,
+};
 
 async fn ids(scene: &Scene, filter: Filter) -> Vec<String> {
     let rows = scene.ledger.list(&filter).await.unwrap();
@@ -125,7 +128,7 @@ pub(super) async fn open_questions(scene: &Scene) {
         scene.happen(&thread, vec![started(&dispatch)]).await;
     }
     // Not open before that is recorded, and in the order in which they were asked.
-    let pause = asked("d_3", "q_3");
+    let pause = asked_on("d_3", "q_3", terms(scene.now(), AtEnd::Fail));
     scene.happen("t_3", pause[..1].to_vec()).await;
     assert!(open(scene, all()).await.is_empty());
     let mut elsewhere = append("t_2", scene.seen("t_2").await, asked("d_2", "q_2"));
@@ -154,7 +157,7 @@ pub(super) async fn open_questions(scene: &Scene) {
     assert_eq!(scene.ledger.questions(&all()).await.unwrap()[0], expected);
 
     // Closed by each of the four ways.
-    let by = || agora_core::answer::Answerer { principal: "user:ann".into(), door: "cli".into() };
+    let by = || agora_core::answer::Answerer::new("user:ann", "cli");
     let hash = question().hash().unwrap();
     let answers = [("q1".parse().unwrap(), agora_core::answer::Reply::One("a".into()))].into();
     let id = |text: &str| text.parse().unwrap();

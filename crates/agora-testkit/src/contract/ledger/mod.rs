@@ -39,6 +39,7 @@ pub async fn ledger(make: &dyn Fn(Arc<dyn Clock>) -> Box<dyn Ledger>) {
     queue::claims(&scene()).await;
     agenda::carried(&scene()).await;
     agenda::due(&scene()).await;
+    agenda::question_timers(&scene()).await;
     agenda::outbox(&scene()).await;
     agenda::expired_and_forgotten(&scene()).await;
     agenda::watched(&scene()).await;

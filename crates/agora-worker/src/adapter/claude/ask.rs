@@ -85,7 +85,7 @@ mod tests {
             question_id: "q_1".parse().unwrap(),
             question: question(&input()).unwrap(),
             replies: serde_json::from_value(json!({"q1": "postgres", "q2": ["unit", "e2e"]})).unwrap(),
-            by: Answerer { principal: "user:ann".into(), door: "cli".into() },
+            by: Answerer::new("user:ann", "cli"),
             at: Timestamp::from_millis(0),
         };
         let made = answer(&json!({"id": "toolu_1-x", "input": input()}), &answered).unwrap();

@@ -64,7 +64,7 @@ mod tests {
                 question_id: "q_1".parse().unwrap(),
                 question: question.clone(),
                 replies: serde_json::from_value(json!({"q1": reply})).unwrap(),
-                by: Answerer { principal: "user:ann".into(), door: "cli".into() },
+                by: Answerer::new("user:ann", "cli"),
                 at: Timestamp::from_millis(0),
             };
             super::rule(denial, &answered)

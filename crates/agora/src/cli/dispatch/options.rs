@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::cli::explain::read_input;
 use crate::failure::Failure;
 use crate::outside::Terminal;
+use crate::person;
 
 /// How it is to run, and whether anybody waits.
 #[derive(Debug, Args)]
@@ -105,6 +106,7 @@ impl Options {
     /// Asks for a subagent to run like this.
     pub(in crate::cli) fn request(self, subagent: impl Into<String>) -> Result<Dispatch, Failure> {
         let mut dispatch = Dispatch::to(subagent).target(self.target).priority(self.priority);
+        dispatch = dispatch.owner(person::at_the_terminal().principal);
         dispatch = self.env.into_iter().fold(dispatch, Dispatch::env);
         dispatch = self.label.into_iter().fold(dispatch, Dispatch::label);
         if !self.capability.is_empty() {

@@ -36,8 +36,11 @@ impl Around for Program {
 
     fn carry(&self, threads: &[ThreadId]) -> Result<(), Trouble> {
         let started = aside::carrier(&self.config, threads).map_err(|error| {
-            Trouble::new("no-carrier", format!("a process that carries the thread could not be started: {error}"))
-                .hint("nothing is lost: the next call tries again")
+            Trouble::new(
+                "no-carrier",
+                format!("a process that carries the thread could not be started: {error}"),
+            )
+            .hint("nothing is lost: the next call tries again")
         })?;
         let mut carriers = self.carriers.lock().unwrap_or_else(PoisonError::into_inner);
         carriers.retain_mut(|carrier| matches!(carrier.try_wait(), Ok(None)));

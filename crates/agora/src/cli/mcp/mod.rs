@@ -77,7 +77,9 @@ async fn serve_http(context: &Context, desk: Arc<Desk>, address: SocketAddr) -> 
     let door = bind(address, tokens(context)?).await.map_err(failure)?;
     let address = door.address().map_err(|error| Failure::bug(error.to_string()))?;
     context.ui.note(format_args!("listening on http://{address}/mcp"));
-    context.ui.hint("`agora mcp token` makes a token, which every request needs: `Authorization: Bearer TOKEN`");
+    context
+        .ui
+        .hint("`agora mcp token` makes a token, which every request needs: `Authorization: Bearer TOKEN`");
     door.serve(desk).await.map_err(failure)
 }
 
