@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::plan::{Plan, Planner};
 use crate::prepare;
 use crate::secret::{Outside, SecretSource};
-use crate::settings::{Ignored, Settings, TargetSettings};
+use crate::settings::{Ignored, McpSettings, Settings, TargetSettings};
 use crate::tree::{self, ReadTree};
 
 /// Everything that agora knows and can do, in one directory and one namespace.
@@ -207,6 +207,16 @@ impl Agora {
     /// Returns what a project's `agora.toml` says and does not count, because nobody trusts it.
     pub fn ignored_settings(&self) -> Option<&Ignored> {
         self.settings.as_ref()?.ignored.as_ref()
+    }
+
+    /// Returns what agents that drive this agora may do.
+    pub fn mcp_settings(&self) -> McpSettings {
+        self.settings.as_ref().map(|settings| settings.mcp.clone()).unwrap_or_default()
+    }
+
+    /// Returns whose names these are.
+    pub fn namespace(&self) -> &Namespace {
+        self.catalogue.namespace()
     }
 
     pub(crate) fn settings(&self) -> Option<&Settings> {

@@ -3,7 +3,9 @@
 //! They are content-addressed like any other, and a dispatch records which it was by its hash. They are in no registry: a name
 //! that somebody registers is theirs, and goes before a built-in one.
 
-use agora_core::bundle::{Bundle, Encoded, RawSubagent, Subagent};
+use std::collections::BTreeSet;
+
+use agora_core::bundle::{Bundle, BundleKind, Encoded, RawSubagent, Subagent};
 use agora_core::catalogue::ResolveError;
 use agora_core::login::{CLAUDE, CODEX, Vendor};
 use agora_core::provider::registry::Version;
@@ -95,6 +97,20 @@ impl Agora {
             }
             found => found,
         }
+    }
+
+    /// Returns every subagent that can be dispatched, ordered by name: those that were registered, and those that come with agora
+    /// where nobody took their name. One whose bundle cannot be read is left out: it cannot be dispatched either.
+    pub async fn subagents(&self) -> Result<Vec<Found<Subagent>>, Error> {
+        let registered = self.list(BundleKind::Subagent).await?;
+        let names = registered.into_iter().map(|(name, _)| name);
+        let shipped = Vendor::ALL.into_iter().filter_map(|vendor| vendor.name.parse().ok());
+        let all: BTreeSet<Name> = names.chain(shipped).collect();
+        let mut found = Vec::new();
+        for name in all {
+            found.extend(self.subagent(&name.into()).await.ok());
+        }
+        Ok(found)
     }
 
     /// Stores a built-in subagent as everything that runs is stored, so that its hash leads to it.

@@ -133,7 +133,7 @@ pub use inbox::{
 pub use notice::{Notice, NoticeKind, Notifier, Quiet};
 pub use plan::{Applied, Plan, PlannedEntry};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
-pub use settings::{ContainerTarget, Ignored, Settings, SettingsError, TargetSettings};
+pub use settings::{ContainerTarget, Ignored, McpSettings, Settings, SettingsError, TargetSettings};
 pub use status::{Status, StatusDocument, Trouble, glance, last_trouble};
 pub use surroundings::{PROJECT_DIR, Surroundings};
 pub use tree::TreeFault;

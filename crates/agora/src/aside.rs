@@ -2,16 +2,17 @@
 
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use agora_core::ThreadId;
 use agora_engine::PROJECT_DIR;
 
 use crate::config::Config;
 
+/// Starts it. Who is about to end need not wait for it: whoever inherits it waits for everybody.
 #[expect(clippy::disallowed_methods, reason = "the command starts itself, to carry what nobody waits for")]
-pub(crate) fn carrier(config: &Config, threads: &[ThreadId]) -> io::Result<()> {
-    let child = Command::new(std::env::current_exe()?)
+pub(crate) fn carrier(config: &Config, threads: &[ThreadId]) -> io::Result<Child> {
+    Command::new(std::env::current_exe()?)
         .args(["carry", "--namespace", config.namespace.as_str()])
         .args(threads.iter().map(ThreadId::as_str))
         .env("AGORA_HOME", config.home())
@@ -22,8 +23,5 @@ pub(crate) fn carrier(config: &Config, threads: &[ThreadId]) -> io::Result<()> {
         .stderr(Stdio::null())
         // A group of its own: Ctrl-C in the terminal is not for it.
         .process_group(0)
-        .spawn()?;
-    // It is not waited for: this process is about to end, and whoever inherits it waits for everybody.
-    drop(child);
-    Ok(())
+        .spawn()
 }

@@ -4,6 +4,7 @@
 //!  config    what is read from the environment, once     cli/      one file a command
 //!  ui        the only place that prints                  failure   from an error to what a person reads
 //!  exit      the exit codes                              doctor/   what this machine can do
+//!  mcp/      the server that agents drive agora through
 //! ```
 
 mod aside;
@@ -18,6 +19,7 @@ mod exit;
 mod failure;
 mod helpers;
 mod interrupt;
+mod mcp;
 mod outside;
 mod person;
 mod plain;

@@ -37,6 +37,18 @@ impl EngineKeys {
         ReceiptSigner::new(&self.derive("agora receipt key", &[]))
     }
 
+    /// Returns a key to seal what a client carries from one request to the next, for one process alone: whoever draws another nonce has
+    /// another key.
+    pub fn request_state_key(&self, nonce: &[u8]) -> [u8; 32] {
+        let nonce: String = nonce.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.derive("agora request state key", &[&nonce])
+    }
+
+    /// Returns the key that tells tokens which this home gave out.
+    pub fn token_key(&self) -> [u8; 32] {
+        self.derive("agora token key", &[])
+    }
+
     fn derive(&self, purpose: &str, parts: &[&str]) -> [u8; 32] {
         let mut block = Zeroizing::new([0; 64]);
         block[..32].copy_from_slice(&*self.0);
@@ -71,6 +83,8 @@ mod tests {
         let event = |keys: &EngineKeys, id: &str| *keys.event_key(&id.parse().unwrap()).expose();
         assert_ne!(event(&keys, "d_1"), event(&keys, "d_2"));
         assert_ne!(event(&keys, "d_1"), event(&EngineKeys::new([2; 32]), "d_1"));
+        assert_ne!(keys.request_state_key(&[1]), keys.request_state_key(&[2]));
+        assert_ne!(keys.request_state_key(&[]), keys.token_key());
         assert_eq!(format!("{keys:?}"), "EngineKeys(…)");
     }
 }

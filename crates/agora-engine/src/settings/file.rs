@@ -12,6 +12,7 @@ use agora_providers::notify::{Way, WayError};
 use serde::Deserialize;
 
 use super::container::{self, Compute, Written};
+use super::mcp::WrittenMcp;
 use super::route::{self, WrittenAnswers, WrittenRoute};
 use super::{Settings, TargetSettings};
 
@@ -21,6 +22,7 @@ use super::{Settings, TargetSettings};
 struct File {
     target: BTreeMap<String, Target>,
     store: Store,
+    mcp: WrittenMcp,
     route: Vec<WrittenRoute>,
     group: BTreeMap<String, Vec<Party>>,
     answers: WrittenAnswers,
@@ -133,6 +135,7 @@ fn lay_file(file: File, dir: &Path, settings: &mut Settings) -> Result<(), Setti
         let ways: Result<Vec<Way>, WayError> = ways.iter().map(|way| way.parse()).collect();
         settings.notify = ways.map_err(|error| SettingsError::Wrong(format!("`notify`: {error}")))?;
     }
+    file.mcp.lay(&mut settings.mcp).map_err(SettingsError::Wrong)?;
     settings.workspace_layers = file.store.overlay.unwrap_or(settings.workspace_layers);
     let written = route::Written { routes: file.route, groups: file.group, answers: file.answers };
     route::lay(written, dir, settings).map_err(SettingsError::Wrong)

@@ -2,6 +2,7 @@
 
 mod container;
 mod file;
+mod mcp;
 mod project;
 mod route;
 mod sift;
@@ -42,6 +43,7 @@ use vault::LocalVault;
 
 pub use container::ContainerTarget;
 pub use file::SettingsError;
+pub use mcp::McpSettings;
 pub use project::Ignored;
 pub(crate) use project::Project;
 
@@ -67,6 +69,8 @@ pub struct Settings {
     pub notify: Vec<Way>,
     /// Whether workspaces may be made of layers, by overlayfs, where the machine can. Else they are copies.
     pub workspace_layers: Layers,
+    /// What agents that drive this agora may do.
+    pub mcp: McpSettings,
     /// Who gets which question, who may answer it, and what silence means.
     pub routes: Routes,
     /// What agents may do about questions.
@@ -126,6 +130,7 @@ impl Settings {
             ignored: None,
             notify: Vec::new(),
             workspace_layers: Layers::Auto,
+            mcp: McpSettings::default(),
             routes: Routes::default(),
             agents: AgentsMay::default(),
             notifier: Arc::new(Quiet),

@@ -16,6 +16,7 @@ mod gc;
 mod image;
 mod inbox;
 mod init;
+mod mcp;
 mod protocol;
 mod run;
 mod status;
@@ -61,8 +62,8 @@ Set up:
   init         Set up: a login, a project's agents, settings
   doctor       See what this machine can do, and what is missing
 
-Also: subagent, capability, env, auth, trust, dispatch, thread, status, protocol, explain, deploy,
-      sync, image, gc, completions.
+Also: subagent, capability, env, auth, trust, dispatch, thread, status, mcp, protocol, explain,
+      deploy, sync, image, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -112,6 +113,8 @@ enum Command {
     Protocol(protocol::Protocol),
     #[command(hide = true)]
     Status(status::Status),
+    #[command(hide = true)]
+    Mcp(mcp::Mcp),
     #[command(hide = true)]
     Gc(gc::Gc),
     #[cfg(feature = "docker")]
@@ -215,6 +218,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Thread(command) => return command.run(&context).await,
             Command::Protocol(command) => return command.run(&context).await,
             Command::Status(command) => return command.run(&context).await,
+            Command::Mcp(command) => return command.run(&context).await,
             Command::Gc(command) => return command.run(&context).await,
             Command::Carry(command) => return command.run(&context).await,
             Command::Auth(command) => return command.run(&context).await,
@@ -256,6 +260,7 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
         | Command::Status(_)
         | Command::Gc(_)
         | Command::Carry(_) => waiting(&mut builder).build(),
+        Command::Mcp(_) => builder.enable_all().build(),
         #[cfg(feature = "docker")]
         Command::Image(_) => waiting(&mut builder).build(),
         _ => builder.build(),

@@ -81,7 +81,7 @@ async fn find(agora: &Agora, text: &str) -> Result<Thread, Failure> {
 
 /// Starts a process that carries threads until each of them rests.
 pub(super) fn start_carrier(context: &Context, threads: &[ThreadId]) -> Result<(), Failure> {
-    aside::carrier(&context.config, threads).map_err(|error| {
+    aside::carrier(&context.config, threads).map(drop).map_err(|error| {
         Failure::outside("no-carrier", "a process that carries the thread could not be started")
             .because(error)
             .hint("nothing is lost: the next command about dispatches tries again")

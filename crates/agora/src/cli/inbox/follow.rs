@@ -1,7 +1,7 @@
 //! `agora inbox --watch`: a line for each question that opens, and for each that is closed.
 
 use agora_core::Timestamp;
-use agora_engine::{Agora, Closing, InboxNews};
+use agora_engine::{Agora, Closing, Difference, InboxNews};
 use serde_json::{Value, json};
 
 use super::document;
@@ -26,15 +26,18 @@ pub(super) async fn follow(context: &Context, agora: &Agora) -> Result<Exit, Fai
             () = &mut gone => return Ok(Exit::Done),
             next = news.next() => next?,
         };
-        context.ui.line(|| json_of(&next), || line(&next))?;
+        let stale = match &next {
+            InboxNews::Opened(open) => agora.stale(std::slice::from_ref(open)).await?.concat(),
+            InboxNews::Closed { .. } => Vec::new(),
+        };
+        context.ui.line(|| json_of(&next, &stale), || line(&next))?;
     }
 }
 
-fn json_of(news: &InboxNews) -> Value {
+fn json_of(news: &InboxNews, stale: &[Difference]) -> Value {
     match news {
         InboxNews::Opened(open) => {
-            // Right when it opens nothing can have moved yet, but for those that were open before.
-            let mut whole = document(open, &[]);
+            let mut whole = document(open, stale);
             whole["kind"] = "question.opened".into();
             whole["at"] = json!(open.asked_at);
             whole

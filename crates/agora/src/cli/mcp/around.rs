@@ -1,0 +1,67 @@
+//! This program, as the server sees it.
+
+use std::path::PathBuf;
+use std::process::Child;
+use std::sync::{Mutex, PoisonError};
+
+use agora_core::ThreadId;
+use agora_engine::{Agora, Error};
+
+use crate::aside;
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::mcp::{Around, Trouble};
+use crate::person;
+
+/// The program around the server.
+#[derive(Debug)]
+pub(super) struct Program {
+    config: Config,
+    workspaces: Vec<PathBuf>,
+    /// Carriers that were started and not yet seen to have ended: nobody else waits for them while this process lives.
+    carriers: Mutex<Vec<Child>>,
+}
+
+impl Program {
+    pub(super) fn new(config: Config, named: Vec<PathBuf>) -> Self {
+        let workspaces = if named.is_empty() { config.repository().into_iter().collect() } else { named };
+        Self { config, workspaces, carriers: Mutex::default() }
+    }
+}
+
+impl Around for Program {
+    fn open(&self) -> Result<Agora, Trouble> {
+        self.config.dispatching().map_err(trouble)
+    }
+
+    fn carry(&self, threads: &[ThreadId]) -> Result<(), Trouble> {
+        let started = aside::carrier(&self.config, threads).map_err(|error| {
+            Trouble::new(
+                "no-carrier",
+                format!("a process that carries the thread could not be started: {error}"),
+            )
+            .hint("nothing is lost: the next call tries again")
+        })?;
+        let mut carriers = self.carriers.lock().unwrap_or_else(PoisonError::into_inner);
+        carriers.retain_mut(|carrier| matches!(carrier.try_wait(), Ok(None)));
+        carriers.push(started);
+        Ok(())
+    }
+
+    fn explain(&self, error: Error) -> Trouble {
+        trouble(Failure::from(error))
+    }
+
+    fn person(&self) -> String {
+        person::at_the_terminal().principal
+    }
+
+    fn workspaces(&self) -> Vec<PathBuf> {
+        self.workspaces.clone()
+    }
+}
+
+fn trouble(failure: Failure) -> Trouble {
+    let words = std::iter::once(failure.message).chain(failure.causes).collect::<Vec<_>>().join(": ");
+    failure.hints.into_iter().fold(Trouble::new(failure.code, words), Trouble::hint)
+}

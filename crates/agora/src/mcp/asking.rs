@@ -1,0 +1,123 @@
+//! An open question brought to a person through the client, and what they decided brought to the ledger.
+
+use std::collections::BTreeMap;
+
+use agora_core::question::Question;
+use agora_core::state::{AskedQuestion, QuestionState};
+use agora_core::{ContentHash, QuestionId, ThreadId};
+use agora_engine::{Answerer, Error, Refusal, Thread};
+use rmcp::model::{ElicitRequest, ElicitRequestParams, InputRequest, InputRequiredResult, InputResponses};
+
+use super::Trouble;
+use super::client::Client;
+use super::desk::{Desk, Opened};
+use super::form::{Filled, filled_json, form};
+
+/// A question that is open now.
+#[derive(Clone, Debug)]
+pub(super) struct OpenNow {
+    pub(super) id: QuestionId,
+    pub(super) hash: ContentHash,
+    pub(super) thread: ThreadId,
+    pub(super) subagent: String,
+    pub(super) question: Question,
+}
+
+/// What came of an answer.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// The thread goes on, or has ended by the decline.
+    Moved,
+    /// It stays open.
+    Left,
+    /// It is not open any more: somebody else was first.
+    Closed,
+    /// It does not fit; these are the words for it.
+    Unfit(String),
+}
+
+/// Returns the question of a thread that is open.
+pub(super) fn open_question(questions: &[AskedQuestion]) -> Option<&AskedQuestion> {
+    questions.iter().rev().find(|asked| asked.state == QuestionState::Open)
+}
+
+impl Desk {
+    /// Makes the end of a call that is to come back with an answer.
+    pub(super) fn input_required(
+        &self,
+        opened: &Opened,
+        client: &Client,
+        open: &OpenNow,
+        problem: Option<&str>,
+    ) -> Result<InputRequiredResult, Trouble> {
+        let requests = BTreeMap::from([(open.id.to_string(), self.input_request(client, open, problem)?)]);
+        let nonce = opened.random::<16>();
+        let state = opened.states()?.seal(&open.id, open.hash, client.owner.as_str(), nonce, opened.now());
+        Ok(InputRequiredResult::new(Some(requests), Some(state)))
+    }
+
+    pub(super) fn input_request(
+        &self,
+        client: &Client,
+        open: &OpenNow,
+        problem: Option<&str>,
+    ) -> Result<InputRequest, Trouble> {
+        self.form(client, open, problem).map(|form| InputRequest::Elicitation(ElicitRequest::new(form)))
+    }
+
+    pub(super) fn form(
+        &self,
+        client: &Client,
+        open: &OpenNow,
+        problem: Option<&str>,
+    ) -> Result<ElicitRequestParams, Trouble> {
+        form(&open.id, &open.subagent, &open.question, client.chooses_several, problem)
+            .map_err(|error| Trouble::new("bug", format!("the question is no form: {error}")))
+    }
+
+    /// Does what a person decided: their answer counts as theirs, through this client.
+    pub(super) async fn decided(
+        &self,
+        opened: &Opened,
+        client: &Client,
+        question: &QuestionId,
+        filled: Filled,
+    ) -> Result<Outcome, Trouble> {
+        let by = Answerer::new(self.around.person(), client.door());
+        let answered = match filled {
+            Filled::Dismissed => return Ok(Outcome::Left),
+            Filled::Nonsense => return Ok(Outcome::Unfit("nothing was filled in".to_owned())),
+            Filled::Declined => opened.agora.decline(question, &by).await.map(|()| None),
+            Filled::Answer(given) => {
+                opened.agora.answer(question, &given, &by).await.map(|(thread, _)| Some(thread))
+            }
+        };
+        match answered {
+            Ok(None) => Ok(Outcome::Moved),
+            Ok(Some(thread)) => self.leave_to_a_carrier(&thread).await.map(|()| Outcome::Moved),
+            Err(Error::Answer(Refusal::Unfit { why, .. })) => Ok(Outcome::Unfit(why.to_string())),
+            Err(Error::Answer(
+                Refusal::AnsweredBefore { .. } | Refusal::Closed { .. } | Refusal::NotOpen(_),
+            )) => Ok(Outcome::Closed),
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    /// Lets a thread that goes on be carried by a process of its own: this one lives only as long as its client.
+    pub(super) async fn leave_to_a_carrier(&self, thread: &Thread) -> Result<(), Trouble> {
+        let mut events = thread.events(0).map_err(|error| self.explain(error))?;
+        // It had room with the answer, or has to wait: a worker that is on its way is left when it is there.
+        while thread.describe().await.map_err(|error| self.explain(error))?.state == "starting" {
+            if events.next().await.map_err(|error| self.explain(error))?.is_none() {
+                break;
+            }
+        }
+        thread.let_go().await;
+        self.around.carry(std::slice::from_ref(thread.id()))
+    }
+}
+
+/// Returns what was filled in for a question, where a client brought it.
+pub(super) fn response(responses: Option<&InputResponses>, question: &QuestionId) -> Option<Filled> {
+    responses?.get(question.as_str()).map(filled_json)
+}

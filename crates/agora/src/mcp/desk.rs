@@ -1,0 +1,132 @@
+//! What all calls share: agora, opened when it is first needed, and what is remembered between calls.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use agora_core::provider::ledger::{Filter, LedgerError};
+use agora_core::time::{Clock, Timestamp};
+use agora_core::{DispatchId, ThreadId};
+use agora_engine::{Agora, CarryError, Engine, Error, McpSettings, SystemClock};
+
+use super::around::{Around, Trouble};
+use super::client::Client;
+use super::state::States;
+use super::workspaces::Workspaces;
+
+/// As many threads of one client as are looked at.
+pub(super) const THREADS: usize = 500;
+
+/// What the server works with.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(super) around: Box<dyn Around>,
+    opened: tokio::sync::OnceCell<Opened>,
+    /// Which ends a client has heard of: they are not told again unless they are asked for by name.
+    heard: Mutex<HashSet<DispatchId>>,
+    began_at: Timestamp,
+}
+
+/// What there is once agora is open.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) agora: Agora,
+    pub(super) engine: Engine,
+    pub(super) settings: McpSettings,
+    pub(super) workspaces: Workspaces,
+    states: OnceLock<States>,
+}
+
+impl Desk {
+    pub(crate) fn new(around: Box<dyn Around>) -> Self {
+        Self {
+            around,
+            opened: tokio::sync::OnceCell::new(),
+            heard: Mutex::default(),
+            began_at: SystemClock.now(),
+        }
+    }
+
+    /// Returns agora, opened with the first call: that takes in what ended while nobody looked, and starts a carrier for what nobody
+    /// carries.
+    pub(super) async fn opened(&self) -> Result<&Opened, Trouble> {
+        self.opened
+            .get_or_try_init(|| async {
+                let agora = self.around.open()?;
+                let engine = agora.engine().map_err(|error| self.around.explain(error))?;
+                let settings = agora.mcp_settings();
+                let workspaces = Workspaces::new(self.around.workspaces(), &settings.workspaces);
+                let opened = Opened { agora, engine, settings, workspaces, states: OnceLock::new() };
+                self.recover(&opened).await?;
+                Ok(opened)
+            })
+            .await
+    }
+
+    /// Takes in what ended, and leaves what nobody carries to a carrier.
+    pub(super) async fn recover(&self, opened: &Opened) -> Result<(), Trouble> {
+        let found = opened.agora.recover().await.map_err(|error| self.around.explain(error))?;
+        if found.orphans.is_empty() { Ok(()) } else { self.around.carry(&found.orphans) }
+    }
+
+    pub(super) fn explain(&self, error: Error) -> Trouble {
+        self.around.explain(error)
+    }
+
+    pub(super) fn ledger_trouble(&self, error: LedgerError) -> Trouble {
+        self.around.explain(Error::Carry(CarryError::Ledger(error)))
+    }
+
+    /// Returns the threads that a client dispatched and that matter to it: those that have not ended, and those that ended while this
+    /// server ran.
+    pub(super) async fn threads_of(
+        &self,
+        opened: &Opened,
+        client: &Client,
+    ) -> Result<Vec<ThreadId>, Trouble> {
+        let filter = Filter { label: Some(client.owner.clone()), most: THREADS, ..Filter::default() };
+        let rows = opened.agora.dispatches(&filter).await.map_err(|error| self.explain(error))?;
+        let mut threads = Vec::new();
+        for row in rows {
+            let is_over = row.ended_at.is_some_and(|ended| ended < self.began_at);
+            if !is_over && !threads.contains(&row.thread_id) {
+                threads.push(row.thread_id);
+            }
+        }
+        threads.reverse();
+        Ok(threads)
+    }
+
+    pub(super) fn has_heard(&self, dispatch: &DispatchId) -> bool {
+        self.heard().contains(dispatch)
+    }
+
+    pub(super) fn hears(&self, dispatch: &DispatchId) {
+        self.heard().insert(dispatch.clone());
+    }
+
+    fn heard(&self) -> MutexGuard<'_, HashSet<DispatchId>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Opened {
+    pub(super) fn now(&self) -> Timestamp {
+        self.engine.world().clock.now()
+    }
+
+    pub(super) fn random<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.engine.world().entropy.draw(&mut bytes);
+        bytes
+    }
+
+    /// Returns what seals the states of calls that ask, by a key of this process alone.
+    pub(super) fn states(&self) -> Result<&States, Trouble> {
+        if let Some(states) = self.states.get() {
+            return Ok(states);
+        }
+        let made = States::new(self.engine.world().keys.request_state_key(&self.random::<16>()));
+        let made = made.map_err(|error| Trouble::new("bug", error.to_string()))?;
+        Ok(self.states.get_or_init(|| made))
+    }
+}

@@ -1,0 +1,150 @@
+//! `agora_dispatch`: what is asked for is checked as a whole, then recorded, and a process of its own carries it.
+
+use agora_core::bundle::Subagent;
+use agora_core::wall::Isolation;
+use agora_engine::{Dispatch, LoginSource, Thread, UsedLogin};
+use serde_json::{Map, Value};
+
+use super::Trouble;
+use super::arguments::{DispatchArguments, INPUTS};
+use super::client::Client;
+use super::desk::{Desk, Opened};
+use super::limits;
+use super::reply::{DispatchedReply, Started};
+
+impl Desk {
+    pub(super) async fn dispatch(
+        &self,
+        client: &Client,
+        arguments: DispatchArguments,
+    ) -> Result<DispatchedReply, Trouble> {
+        let opened = self.opened().await?;
+        let inputs = inputs(&arguments)?;
+        limits::check(self, opened, client, inputs.len()).await?;
+        let request = self.request(opened, client, &arguments).await?;
+        let requests: Vec<Dispatch> = (1..)
+            .zip(inputs)
+            .map(|(place, input)| {
+                with_input(request.clone(), input, arguments.idempotency_key.as_deref(), place)
+            })
+            .collect();
+        // All or none: a batch of which half runs is nobody's wish.
+        for request in &requests {
+            opened.agora.check(request).await.map_err(|error| self.explain(error))?;
+        }
+        let mut threads = Vec::new();
+        for request in requests {
+            threads.push(opened.agora.accept(request).await.map_err(|error| self.explain(error))?);
+        }
+        let new: Vec<_> =
+            threads.iter().filter(|thread| thread.is_new()).map(|thread| thread.id().clone()).collect();
+        if !new.is_empty() {
+            self.around.carry(&new)?;
+        }
+        self.dispatched(opened, &threads).await
+    }
+
+    async fn dispatched(&self, opened: &Opened, threads: &[Thread]) -> Result<DispatchedReply, Trouble> {
+        let (mut dispatches, mut warnings) = (Vec::new(), Vec::new());
+        for thread in threads {
+            let result = thread.describe().await.map_err(|error| self.explain(error))?;
+            dispatches.push(Started {
+                thread_id: thread.id().to_string(),
+                dispatch_id: thread.dispatch_id().to_string(),
+                state: result.state.to_owned(),
+            });
+            let open =
+                opened.agora.wall(&result.target).is_some_and(|wall| wall.isolation == Isolation::None);
+            warnings
+                .extend(open.then(|| "there is no wall: the agent may do whatever your user may".to_owned()));
+            if let Some(UsedLogin { source: LoginSource::Around, login }) = thread.login() {
+                warnings.push(format!(
+                    "it logs in with `{}` of this environment",
+                    login.variables.join("` and `")
+                ));
+            }
+        }
+        warnings.dedup();
+        let next =
+            "Call agora_wait until everything has ended, or an agent asks your user something.".to_owned();
+        Ok(DispatchedReply { dispatches, next, warnings })
+    }
+
+    /// Makes the request that all inputs share.
+    async fn request(
+        &self,
+        opened: &Opened,
+        client: &Client,
+        arguments: &DispatchArguments,
+    ) -> Result<Dispatch, Trouble> {
+        let DispatchArguments { subagent, workspace, base, env, labels, .. } = arguments;
+        let mut request = Dispatch::to(subagent.as_str()).unwatched().label(client.owner.as_str());
+        request = request.owner(self.around.person());
+        request = env.iter().fold(request, |request, env| request.env(env.as_str()));
+        request = labels.iter().fold(request, |request, label| request.label(label.as_str()));
+        if client.depth > 0 {
+            request = request.label(format!("depth-{}", client.depth));
+        }
+        request = match (&arguments.capabilities, &arguments.add_capabilities) {
+            (Some(_), Some(_)) => {
+                return Err(Trouble::new(
+                    "bad-arguments",
+                    "give `capabilities` or `addCapabilities`, not both",
+                ));
+            }
+            (Some(instead), None) => request.capabilities(instead.iter().map(String::as_str)),
+            (None, Some(more)) => request.add_capabilities(more.iter().map(String::as_str)),
+            (None, None) => request,
+        };
+        match (workspace, base) {
+            (Some(path), base) => {
+                request = request.workspace(opened.workspaces.find(path)?);
+                request = base.iter().fold(request, |request, base| request.base(base.as_str()));
+            }
+            (None, Some(_)) => return Err(Trouble::new("bad-arguments", "`base` wants a `workspace`")),
+            (None, None) => {}
+        }
+        request = arguments.target.iter().fold(request, |request, target| request.target(target.as_str()));
+        request = arguments.model.iter().fold(request, |request, size| request.model(size.as_str()));
+        request =
+            arguments.timeout_seconds.iter().fold(request, |request, time| request.timeout_seconds(*time));
+        let own = self.subagent(opened, subagent).await?.budget;
+        let asked = arguments.budget.clone().map(Into::into);
+        let budget = limits::budget(asked, own, opened.settings.max_usd);
+        Ok(budget.into_iter().fold(request, Dispatch::budget))
+    }
+
+    async fn subagent(&self, opened: &Opened, name: &str) -> Result<Subagent, Trouble> {
+        let reference = name.parse().map_err(|error: agora_core::reference::RefParseError| {
+            Trouble::new("bad-arguments", format!("`{name}` is not a subagent's name: {error}"))
+        })?;
+        let found = opened
+            .agora
+            .subagent(&reference)
+            .await
+            .map_err(|error| self.explain(error).hint("agora_subagents_list shows what there is"))?;
+        Ok(found.body)
+    }
+}
+
+/// Returns the inputs, one for each dispatch.
+fn inputs(arguments: &DispatchArguments) -> Result<Vec<Map<String, Value>>, Trouble> {
+    match (&arguments.input, &arguments.inputs) {
+        (Some(_), Some(_)) => Err(Trouble::new("bad-arguments", "give `input` or `inputs`, not both")),
+        (one, None) => Ok(vec![one.clone().unwrap_or_default()]),
+        (None, Some(many)) if (1..=INPUTS).contains(&many.len()) => Ok(many.clone()),
+        (None, Some(many)) => {
+            let words = format!("there are {} `inputs`, and one call starts from 1 to {INPUTS}", many.len());
+            Err(Trouble::new("bad-arguments", words))
+        }
+    }
+}
+
+fn with_input(request: Dispatch, input: Map<String, Value>, key: Option<&str>, place: usize) -> Dispatch {
+    let request = request.input(Value::Object(input));
+    match key {
+        // One name for the call, and one for each that it starts.
+        Some(key) => request.idempotency_key(format!("{key}#{place}")),
+        None => request,
+    }
+}

@@ -1,0 +1,188 @@
+//! The same server over a socket of this machine, for who has a token. Loopback is no protection: every program of this machine reaches
+//! it, and every web page by the browser's hand. So the token is asked for first, then `Host` and `Origin` are looked at.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agora_core::time::Clock;
+use agora_engine::SystemClock;
+use http::{HeaderMap, Request, Response, StatusCode, header};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::Trouble;
+use super::desk::Desk;
+use super::server::Server;
+use super::token::{Claims, Tokens};
+
+/// An input has 1 MiB at most, and escaping may double it.
+const BODY_BYTES: usize = 4 << 20;
+/// Whoever connects and says nothing is let go.
+const HEADER_TIME: Duration = Duration::from_secs(10);
+const CONNECTIONS: usize = 512;
+
+type Body = BoxBody<Bytes, Infallible>;
+type Service = StreamableHttpService<Server, LocalSessionManager>;
+
+/// A socket that is listened to.
+#[derive(Debug)]
+pub(crate) struct HttpDoor {
+    listener: TcpListener,
+    tokens: Arc<Tokens>,
+}
+
+/// Listens, on this machine alone.
+pub(crate) async fn bind(address: SocketAddr, tokens: Tokens) -> Result<HttpDoor, Trouble> {
+    if !address.ip().is_loopback() {
+        return Err(Trouble::new(
+            "address-refused",
+            format!("`{address}` is not an address of this machine alone"),
+        )
+        .hint("use 127.0.0.1, and a tunnel with a log-in of its own for others"));
+    }
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        Trouble::new("address-refused", format!("`{address}` cannot be listened to: {error}"))
+    })?;
+    Ok(HttpDoor { listener, tokens: Arc::new(tokens) })
+}
+
+impl HttpDoor {
+    pub(crate) fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until the process ends.
+    pub(crate) async fn serve(self, desk: Arc<Desk>) -> Result<(), Trouble> {
+        let config = StreamableHttpServerConfig::default()
+            .with_allowed_hosts(["localhost", "127.0.0.1", "::1", "[::1]"])
+            .with_allowed_origins(["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"])
+            .with_max_request_body_bytes(BODY_BYTES);
+        let service =
+            StreamableHttpService::new(move || Ok(Server::shared(Arc::clone(&desk))), Arc::default(), config);
+        let room = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
+            // A client that is gone before it was heard, or no descriptor left for the moment: neither ends the server.
+            let Ok((stream, _)) = self.listener.accept().await else {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            };
+            let (service, tokens) = (service.clone(), Arc::clone(&self.tokens));
+            tokio::spawn(async move {
+                connection(stream, service, tokens).await;
+                drop(permit);
+            });
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, service: Service, tokens: Arc<Tokens>) {
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let (service, tokens) = (service.clone(), Arc::clone(&tokens));
+        async move { Ok::<_, Infallible>(answer(request, service, &tokens).await) }
+    });
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME);
+    // What goes wrong on one connection is that client's own affair.
+    let _ = builder.serve_connection(TokioIo::new(stream), answer).await;
+}
+
+async fn answer(mut request: Request<Incoming>, service: Service, tokens: &Tokens) -> Response<Body> {
+    // A page that lost its way is told so before it is asked for a token: it has none to give.
+    if !is_own_host(request.headers()) || !is_own_origin(request.headers()) {
+        return words(
+            StatusCode::FORBIDDEN,
+            "this server is for programs of this machine, not for pages from elsewhere\n",
+        );
+    }
+    let Some(claims) = claims(request.headers(), tokens) else {
+        let mut refused =
+            words(StatusCode::UNAUTHORIZED, "a token is missing: `agora mcp token` makes one\n");
+        refused.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
+        return refused;
+    };
+    if request.uri().path() != "/mcp" {
+        return words(StatusCode::NOT_FOUND, "the server is at /mcp\n");
+    }
+    request.extensions_mut().insert(claims);
+    service.handle(request).await
+}
+
+fn claims(headers: &HeaderMap, tokens: &Tokens) -> Option<Claims> {
+    let given = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = given.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| tokens.check(token.trim(), SystemClock.now()))?
+}
+
+/// Tells whether the request was meant for this machine: a name that somebody else's server gave this address is not.
+fn is_own_host(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return false };
+    host.parse::<http::uri::Authority>().is_ok_and(|authority| is_own(&authority))
+}
+
+/// Tells whether the request comes from no page, or from one that this machine serves.
+fn is_own_origin(headers: &HeaderMap) -> bool {
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    origins.all(|origin| {
+        let uri = origin.to_str().ok().and_then(|text| text.parse::<http::Uri>().ok());
+        uri.as_ref().and_then(http::Uri::authority).is_some_and(is_own)
+    })
+}
+
+fn is_own(authority: &http::uri::Authority) -> bool {
+    let name = authority.host().trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn words(status: StatusCode, text: &'static str) -> Response<Body> {
+    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
+    *response.status_mut() = status;
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_its_own() {
+        let own = |host: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, host.parse().unwrap());
+            is_own_host(&headers)
+        };
+        for host in ["localhost:80", "127.0.0.1:4000", "[::1]:4000", "LOCALHOST", "127.0.0.1"] {
+            assert!(own(host), "{host}");
+        }
+        for host in
+            ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1", "", "a b"]
+        {
+            assert!(!own(host), "{host}");
+        }
+        assert!(!is_own_host(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn only_pages_of_this_machine_may_speak() {
+        let own = |origin: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ORIGIN, origin.parse().unwrap());
+            is_own_origin(&headers)
+        };
+        assert!(is_own_origin(&HeaderMap::new()), "a program sends none");
+        assert!(own("http://localhost:3000") && own("http://127.0.0.1:8080"));
+        for origin in ["http://evil.example", "null", "", "http://localhost.evil.example", "file://"] {
+            assert!(!own(origin), "{origin}");
+        }
+    }
+}

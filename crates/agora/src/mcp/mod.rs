@@ -1,0 +1,42 @@
+//! The MCP server: an agent drives what people registered, and a pause is the protocol's own.
+//!
+//! ```text
+//!  around      what the program around gives: agora, a carrier, a person's name, words for a failure
+//!  server      the protocol's requests ─▶ what follows            tools      the nine tools, as models read them
+//!  client      who calls, and what they can do                    arguments  what a tool is given, checked
+//!  dispatching, waiting, answering, looking: one file for what a tool does    reply   what goes back, in bounds
+//!  form        a question ─▶ a form, and what was filled in ─▶ an answer
+//!  state       the sealed state of a call that asks                tasks      a thread as a task
+//!  limits      how much one client may start                       workspaces what an agent may be given to work on
+//!  resources   the rest of what does not fit                       http, token  the same over a socket, for who has a token
+//! ```
+//!
+//! Whatever says what a worker is, can do or has access to is not here: it is for people (docs/mcp.md). Nothing here prints. What
+//! goes to standard output is protocol, and only the transport writes there.
+
+mod answering;
+mod arguments;
+mod around;
+mod asking;
+mod client;
+mod desk;
+mod dispatching;
+mod form;
+mod http;
+mod limits;
+mod looking;
+mod reply;
+mod resources;
+mod server;
+mod state;
+mod tasks;
+mod token;
+mod tools;
+mod waiting;
+mod workspaces;
+
+pub(crate) use around::{Around, Trouble};
+pub(crate) use desk::Desk;
+pub(crate) use http::bind;
+pub(crate) use server::Server;
+pub(crate) use token::Tokens;

@@ -1,0 +1,310 @@
+//! The rest of what does not fit into an answer: threads as resources, page by page, with a word when they change.
+
+use agora_core::provider::ledger::{Filter, Watch};
+use agora_core::{DispatchId, ThreadId};
+use agora_engine::Thread;
+use rmcp::model::{ErrorData, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+use serde_json::{Value, json};
+
+use super::Trouble;
+use super::client::Client;
+use super::desk::{Desk, Opened};
+use super::reply::MOST_BYTES;
+
+/// What one page of a resource has: with its frame, no more than a model may be given.
+const PAGE: u64 = MOST_BYTES as u64 - 8 * 1024;
+/// Threads that are listed.
+const LISTED: usize = 20;
+const ENTRIES: usize = 100;
+
+/// What of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Thread,
+    Events,
+    Log,
+    Patch,
+}
+
+/// A resource's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    pub(super) thread: ThreadId,
+    part: Part,
+    /// From where on: a byte, or for events an entry.
+    offset: u64,
+}
+
+pub(super) fn thread_uri(thread: &ThreadId) -> String {
+    format!("agora://threads/{thread}")
+}
+
+impl Address {
+    pub(super) fn parse(uri: &str) -> Option<Self> {
+        let rest = uri.strip_prefix("agora://threads/")?;
+        let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
+        let (thread, part) = path.split_once('/').map_or((path, None), |(thread, part)| (thread, Some(part)));
+        let part = match part {
+            None => Part::Thread,
+            Some("events") => Part::Events,
+            Some("log") => Part::Log,
+            Some("patch") => Part::Patch,
+            Some(_) => return None,
+        };
+        let offset = match query {
+            None => 0,
+            Some(query) => query.strip_prefix("offset=")?.parse().ok()?,
+        };
+        Some(Self { thread: thread.parse().ok()?, part, offset })
+    }
+
+    fn next(&self, offset: u64) -> String {
+        let part = match self.part {
+            Part::Thread => "",
+            Part::Events => "/events",
+            Part::Log => "/log",
+            Part::Patch => "/patch",
+        };
+        format!("{}{part}?offset={offset}", thread_uri(&self.thread))
+    }
+
+    fn mime_type(&self) -> &'static str {
+        match self.part {
+            Part::Thread => "application/json",
+            Part::Events => "application/jsonl",
+            Part::Log => "text/plain",
+            Part::Patch => "text/x-diff",
+        }
+    }
+}
+
+/// Says which resources every thread has.
+pub(super) fn templates() -> Vec<ResourceTemplate> {
+    let template = |part: &str, name: &str, what: &str, kind: &str| {
+        ResourceTemplate::new(format!("agora://threads/{{threadId}}{part}"), name)
+            .with_description(what)
+            .with_mime_type(kind)
+    };
+    vec![
+        template("", "thread", "A thread: its state, its dispatches and its questions.", "application/json"),
+        template(
+            "/events{?offset}",
+            "events",
+            "What happened to a thread, one JSON object a line.",
+            "application/jsonl",
+        ),
+        template(
+            "/log{?offset}",
+            "log",
+            "What the agent of the thread's last dispatch printed.",
+            "text/plain",
+        ),
+        template(
+            "/patch{?offset}",
+            "patch",
+            "What the thread changed, as `git apply` takes it.",
+            "text/x-diff",
+        ),
+    ]
+}
+
+impl Desk {
+    /// Lists the client's own threads, newest first.
+    pub(super) async fn resources(&self, client: &Client) -> Result<Vec<Resource>, Trouble> {
+        let opened = self.opened().await?;
+        let mut threads = self.threads_of(opened, client).await?;
+        threads.reverse();
+        let resource = |thread: &ThreadId| {
+            Resource::new(thread_uri(thread), thread.as_str()).with_mime_type("application/json")
+        };
+        Ok(threads.iter().take(LISTED).map(resource).collect())
+    }
+
+    pub(super) async fn read(&self, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+        let unknown = || {
+            ErrorData::resource_not_found(format!("there is no resource `{uri}`"), Some(json!({"uri": uri})))
+        };
+        let address = Address::parse(uri).ok_or_else(unknown)?;
+        let opened = self.opened().await.map_err(internal)?;
+        let thread = opened.agora.thread(&address.thread).await.map_err(|_| unknown())?;
+        let (text, next) = self.page(opened, &address, &thread).await.map_err(internal)?;
+        let mut contents = vec![ResourceContents::text(text, uri).with_mime_type(address.mime_type())];
+        if let Some(next) = next {
+            let words = format!("There is more: read `{}`.", address.next(next));
+            contents.push(ResourceContents::text(words, address.next(next)).with_mime_type("text/plain"));
+        }
+        Ok(ReadResourceResult::new(contents))
+    }
+
+    /// Reads a page, and says where the next one begins.
+    async fn page(
+        &self,
+        opened: &Opened,
+        address: &Address,
+        thread: &Thread,
+    ) -> Result<(String, Option<u64>), Trouble> {
+        match address.part {
+            Part::Thread => {
+                let whole = self.document(opened, thread).await?.to_string();
+                Ok(cut(whole.as_bytes(), address.offset))
+            }
+            Part::Events => self.events(opened, address).await,
+            Part::Log => self.file(opened, thread.dispatch_id(), "agent.stdout.log", address.offset).await,
+            Part::Patch => self.file(opened, thread.dispatch_id(), "patch.diff", address.offset).await,
+        }
+    }
+
+    async fn document(&self, opened: &Opened, thread: &Thread) -> Result<Value, Trouble> {
+        let view = thread.view().await.map_err(|error| self.explain(error))?;
+        let filter = Filter { thread: Some(thread.id().clone()), most: 100, ..Filter::default() };
+        let rows = opened.agora.dispatches(&filter).await.map_err(|error| self.explain(error))?;
+        let dispatches = rows.iter().rev().map(|row| {
+            json!({"dispatchId": row.dispatch_id, "subagent": row.subagent, "state": row.state.as_str(), "acceptedAt": row.accepted_at, "endedAt": row.ended_at})
+        });
+        let mut last = serde_json::to_value(thread.describe().await.map_err(|error| self.explain(error))?)
+            .unwrap_or_default();
+        if let Value::Object(fields) = &mut last {
+            fields.remove("stdout");
+            fields.remove("stderr");
+        }
+        let questions = view.thread.questions().iter();
+        let questions = questions.map(|asked| json!({"questionId": asked.id, "question": asked.question}));
+        Ok(json!({
+            "threadId": view.thread_id,
+            "beganAt": view.began_at,
+            "movedAt": view.moved_at,
+            "dispatches": dispatches.collect::<Vec<_>>(),
+            "questions": questions.collect::<Vec<_>>(),
+            "last": last,
+        }))
+    }
+
+    async fn events(&self, opened: &Opened, address: &Address) -> Result<(String, Option<u64>), Trouble> {
+        let ledger = &opened.engine.world().ledger;
+        let entries = ledger.read(&address.thread, address.offset, ENTRIES).await;
+        let entries = entries.map_err(|error| self.ledger_trouble(error))?;
+        let (mut text, mut seen) = (String::new(), address.offset);
+        let most = usize::try_from(PAGE).unwrap_or(usize::MAX);
+        for entry in &entries {
+            let line = String::from_utf8_lossy(&entry.encode().unwrap_or_default()).into_owned();
+            // One that is longer than a page is a page of its own, and cut.
+            let line = super::reply::clipped(&line, most - 64);
+            if !text.is_empty() && text.len() + line.len() >= most {
+                break;
+            }
+            text.push_str(&line);
+            text.push('\n');
+            seen = entry.seq;
+        }
+        let more = entries.last().is_some_and(|last| last.seq > seen) || entries.len() == ENTRIES;
+        Ok((text, more.then_some(seen)))
+    }
+
+    async fn file(
+        &self,
+        opened: &Opened,
+        dispatch: &DispatchId,
+        file: &str,
+        offset: u64,
+    ) -> Result<(String, Option<u64>), Trouble> {
+        let read = opened.agora.read_left(dispatch, file, offset, PAGE + 1).await;
+        let bytes = read.map_err(|error| self.explain(error))?.unwrap_or_default();
+        let (text, next) = cut(&bytes, 0);
+        Ok((text, next.map(|more| offset + more)))
+    }
+}
+
+/// What happens to a thread, for who only wants to know that something did.
+pub(super) struct Changes {
+    engine: agora_engine::Engine,
+    thread: ThreadId,
+    watch: Box<dyn Watch>,
+    seen: u64,
+}
+
+impl Changes {
+    /// Returns when something was recorded of the thread. False: that cannot be heard any more.
+    pub(super) async fn next(&mut self) -> bool {
+        loop {
+            if self.watch.next().await.is_err() {
+                return false;
+            }
+            match self.engine.world().ledger.thread(&self.thread).await {
+                Ok(Some(view)) if view.seen > self.seen => {
+                    self.seen = view.seen;
+                    return true;
+                }
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return false,
+            }
+        }
+    }
+}
+
+impl Desk {
+    /// Begins to listen to a thread.
+    pub(super) async fn changes(&self, address: &Address) -> Result<Changes, Trouble> {
+        let opened = self.opened().await?;
+        let watch = opened.engine.world().ledger.watch().map_err(|error| self.ledger_trouble(error))?;
+        let thread = opened.agora.thread(&address.thread).await.map_err(|error| self.explain(error))?;
+        let seen = thread.view().await.map_err(|error| self.explain(error))?.seen;
+        Ok(Changes { engine: opened.engine.clone(), thread: address.thread.clone(), watch, seen })
+    }
+}
+
+/// Cuts a page out of bytes, between two characters.
+fn cut(bytes: &[u8], offset: u64) -> (String, Option<u64>) {
+    let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+    let most = usize::try_from(PAGE).unwrap_or(usize::MAX);
+    let mut end = (from + most).min(bytes.len());
+    while end < bytes.len() && end > from && bytes[end] & 0b1100_0000 == 0b1000_0000 {
+        end -= 1;
+    }
+    let text = String::from_utf8_lossy(&bytes[from..end]).into_owned();
+    (text, (end < bytes.len()).then_some(end as u64))
+}
+
+pub(super) fn internal(trouble: Trouble) -> ErrorData {
+    ErrorData::internal_error(trouble.message.clone(), serde_json::to_value(&trouble).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_threads_are_addresses() {
+        let address = Address::parse("agora://threads/t_7f3/log?offset=12").unwrap();
+        assert_eq!((address.part, address.offset), (Part::Log, 12));
+        assert_eq!(address.next(99), "agora://threads/t_7f3/log?offset=99");
+        assert_eq!(Address::parse("agora://threads/t_7f3").unwrap().part, Part::Thread);
+        for wrong in [
+            "",
+            "agora://threads/",
+            "agora://threads/d_1",
+            "agora://threads/t_1/../../keys",
+            "agora://threads/t_1/secrets",
+            "file:///etc/passwd",
+            "agora://threads/t_1/log?offset=-1",
+            "agora://threads/t_1/log?x=1",
+        ] {
+            assert_eq!(Address::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn pages_end_between_characters_and_follow_each_other() {
+        let text = "é".repeat(40_000);
+        let (mut read, mut offset) = (String::new(), 0);
+        loop {
+            let (page, next) = cut(text.as_bytes(), offset);
+            assert!(page.len() as u64 <= PAGE && !page.contains('\u{fffd}'));
+            read.push_str(&page);
+            match next {
+                Some(next) => offset = next,
+                None => break,
+            }
+        }
+        assert_eq!(read, text);
+    }
+}

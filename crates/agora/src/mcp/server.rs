@@ -1,0 +1,280 @@
+//! The protocol's requests, and what follows from each. As thin as it can be: the desk does the work.
+
+use std::sync::Arc;
+
+use agora_engine::BundleKind;
+use rmcp::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, ErrorData, GetTaskParams, GetTaskResult,
+    Implementation, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig,
+    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
+};
+use rmcp::service::{MaybeSendFuture, RequestContext, RoleServer, SubscriptionContext};
+use serde::Serialize;
+use tokio::task::AbortHandle;
+
+use super::Trouble;
+use super::arguments::read;
+use super::client::{Client, Connection};
+use super::desk::Desk;
+use super::reply::{done, refused};
+use super::resources::{Address, internal, templates};
+use super::tools::{INSTRUCTIONS, Name};
+use super::waiting::{Call, CallError, Waited};
+
+/// Resources that one client may listen to at once.
+const SUBSCRIPTIONS: usize = 100;
+
+/// A server for the clients of one connection.
+#[derive(Debug)]
+pub(crate) struct Server {
+    desk: Arc<Desk>,
+    connection: Connection,
+    /// Who listens to which resource, in the protocol versions that have it so.
+    listening: std::sync::Mutex<Vec<(String, AbortHandle)>>,
+}
+
+impl Server {
+    /// Serves one client, alone: the word tells it from every other.
+    pub(crate) fn alone(desk: Arc<Desk>, word: &str) -> Self {
+        Self::new(desk, Connection::Alone(word.to_owned()))
+    }
+
+    /// Serves whoever has a token.
+    pub(crate) fn shared(desk: Arc<Desk>) -> Self {
+        Self::new(desk, Connection::Shared)
+    }
+
+    fn new(desk: Arc<Desk>, connection: Connection) -> Self {
+        Self { desk, connection, listening: std::sync::Mutex::default() }
+    }
+
+    fn client(&self, context: &RequestContext<RoleServer>) -> Client {
+        Client::of(context, &self.connection)
+    }
+
+    async fn call(
+        &self,
+        name: Name,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, CallError> {
+        let (desk, client) = (&self.desk, self.client(context));
+        let given = request.arguments;
+        match name {
+            Name::Dispatch => reply(desk.dispatch(&client, read(given)?).await),
+            Name::Answer => reply(desk.answer(&client, read(given)?).await),
+            Name::Describe => reply(desk.describe(read(given)?).await),
+            Name::Cancel => reply(desk.cancel(read(given)?).await),
+            Name::Questions => reply(desk.questions(&client, read(given)?).await),
+            Name::Capabilities => reply(desk.catalogue(BundleKind::Capability, read(given)?).await),
+            Name::Envs => reply(desk.catalogue(BundleKind::Env, read(given)?).await),
+            Name::Subagents => reply(desk.subagents(read(given)?).await),
+            Name::Wait => {
+                let (responses, state) = (request.input_responses.as_ref(), request.request_state.as_deref());
+                let call = Call { context, responses, state };
+                Ok(match desk.wait(&client, call, read(given)?).await? {
+                    Waited::Reply(reply) => done(&*reply).into(),
+                    Waited::Ask(required) => (*required).into(),
+                    Waited::Task(task) => (*task).into(),
+                })
+            }
+        }
+    }
+}
+
+fn reply(done_or_not: Result<impl Serialize, Trouble>) -> Result<CallToolResponse, CallError> {
+    Ok(done(&done_or_not?).into())
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_resources_subscribe()
+            .enable_tasks()
+            .build();
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("agora", env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(Name::ALL.into_iter().map(Name::tool).collect()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        Name::parse(name).map(Name::tool)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(name) = Name::parse(&request.name) else {
+            return Err(ErrorData::invalid_params(format!("there is no tool `{}`", request.name), None));
+        };
+        match self.call(name, request, &context).await {
+            Ok(response) => Ok(response),
+            Err(CallError::Trouble(trouble)) => Ok(refused(&trouble).into()),
+            Err(CallError::Protocol(error)) => Err(error),
+        }
+    }
+
+    /// There are none: a client that asks all the same is told so.
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let resources = self.desk.resources(&self.client(&context)).await.map_err(internal)?;
+        Ok(ListResourcesResult::with_all_items(resources))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(templates()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.desk.read(&request.uri).await.map(ReadResourceResponse::from)
+    }
+
+    /// In the older protocol versions a client listens resource by resource.
+    fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> impl Future<Output = Result<(), ErrorData>> + MaybeSendFuture + '_ {
+        async move {
+            let address = Address::parse(&request.uri).ok_or_else(|| {
+                ErrorData::resource_not_found(format!("there is no resource `{}`", request.uri), None)
+            })?;
+            let mut changes = self.desk.changes(&address).await.map_err(internal)?;
+            let (peer, uri) = (context.peer.clone(), request.uri.clone());
+            let told = tokio::spawn(async move {
+                while changes.next().await {
+                    let update = ResourceUpdatedNotificationParam::new(uri.clone());
+                    if peer.is_transport_closed() || peer.notify_resource_updated(update).await.is_err() {
+                        return;
+                    }
+                }
+            });
+            let mut listening = lock(&self.listening);
+            listening.retain(|(uri, task)| !task.is_finished() && *uri != request.uri);
+            if listening.len() >= SUBSCRIPTIONS {
+                told.abort();
+                return Err(ErrorData::invalid_request(
+                    format!("more than {SUBSCRIPTIONS} subscriptions"),
+                    None,
+                ));
+            }
+            listening.push((request.uri, told.abort_handle()));
+            Ok(())
+        }
+    }
+
+    fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> impl Future<Output = Result<(), ErrorData>> + MaybeSendFuture + '_ {
+        lock(&self.listening).retain(|(uri, task)| {
+            if *uri == request.uri {
+                task.abort();
+            }
+            *uri != request.uri
+        });
+        std::future::ready(Ok(()))
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        let uris = requested.resource_subscriptions.iter().flatten();
+        let ours: Vec<String> =
+            uris.filter(|uri| Address::parse(uri).is_some()).take(SUBSCRIPTIONS).cloned().collect();
+        let mut accepted = SubscriptionFilter::new();
+        accepted.resource_subscriptions = Some(ours).filter(|ours| !ours.is_empty());
+        Some(accepted)
+    }
+
+    /// In the newest protocol version a client listens to all it wants with one request.
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let uris = context.accepted().resource_subscriptions.clone().unwrap_or_default();
+        let mut told = tokio::task::JoinSet::new();
+        for uri in uris {
+            let Some(address) = Address::parse(&uri) else { continue };
+            let mut changes = self.desk.changes(&address).await.map_err(internal)?;
+            let sink = context.sink().clone();
+            told.spawn(async move {
+                while changes.next().await {
+                    if sink.notify_resource_updated(uri.clone()).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        context.cancelled().await;
+        Ok(())
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let (opened, thread) = self.desk.task_thread(&request.task_id).await?;
+        let task = self.desk.task(opened, &self.client(&context), &thread).await.map_err(internal)?;
+        Ok(GetTaskResult::new(task))
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.desk.update_task(&self.client(&context), &request.task_id, &request.input_responses).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.desk.cancel_task(&request.task_id).await
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        for (_, task) in lock(&self.listening).drain(..) {
+            task.abort();
+        }
+    }
+}
+
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,0 +1,109 @@
+//! A thread as a task of the protocol's extension: one id across all pauses, which is the thread's own.
+
+use agora_core::state::ThreadState;
+use agora_engine::Thread;
+use rmcp::model::{
+    CallToolResult, DetailedTask, ErrorData, InputRequests, InputResponses, JsonObject, Task, TaskPayload,
+    TaskStatus,
+};
+use serde_json::Value;
+
+use super::Trouble;
+use super::asking::{Outcome, response};
+use super::client::Client;
+use super::desk::{Desk, Opened};
+use super::form::wants_a_secret;
+use super::reply::{ThreadReply, WaitStatus, WaitedReply, done};
+use super::resources::internal;
+
+/// What a client is asked to wait between two looks.
+const POLL_MS: u64 = 500;
+
+impl Desk {
+    /// Finds the thread that a task is.
+    pub(super) async fn task_thread(&self, id: &str) -> Result<(&Opened, Thread), ErrorData> {
+        let unknown = || ErrorData::invalid_params(format!("there is no task `{id}`"), None);
+        let thread = id.parse().map_err(|_| unknown())?;
+        let opened = self.opened().await.map_err(internal)?;
+        Ok((opened, opened.agora.thread(&thread).await.map_err(|_| unknown())?))
+    }
+
+    /// Tells where a task stands.
+    pub(super) async fn task(
+        &self,
+        opened: &Opened,
+        client: &Client,
+        thread: &Thread,
+    ) -> Result<DetailedTask, Trouble> {
+        let _ = opened;
+        let view = thread.view().await.map_err(|error| self.explain(error))?;
+        let task = Task::new(
+            view.thread_id.as_str(),
+            TaskStatus::Working,
+            view.began_at.to_string(),
+            view.moved_at.to_string(),
+        )
+        .with_poll_interval_ms(POLL_MS);
+        let payload = match view.thread.state() {
+            ThreadState::Running | ThreadState::Resuming => TaskPayload::Working,
+            ThreadState::Cancelled => TaskPayload::Cancelled,
+            ThreadState::Finished | ThreadState::Failed(_) => {
+                TaskPayload::Completed { result: self.ended(thread).await? }
+            }
+            ThreadState::Waiting => match self.open_now(thread).await? {
+                None => TaskPayload::Working,
+                Some(open) if wants_a_secret(&open.question) => TaskPayload::Working,
+                Some(open) => {
+                    let request = self.input_request(client, &open, None)?;
+                    TaskPayload::InputRequired {
+                        input_requests: InputRequests::from([(open.id.to_string(), request)]),
+                    }
+                }
+            },
+        };
+        Ok(DetailedTask::new(task, payload))
+    }
+
+    /// Returns what `agora_wait` would have returned.
+    async fn ended(&self, thread: &Thread) -> Result<JsonObject, Trouble> {
+        let result = thread.describe().await.map_err(|error| self.explain(error))?;
+        let reply = WaitedReply {
+            status: WaitStatus::Ended,
+            question: None,
+            threads: vec![ThreadReply::new(&result)],
+            next: "Tell your user what came of it, with the git ref.".to_owned(),
+        };
+        self.hears(&result.dispatch_id);
+        Ok(object(&done(&reply)))
+    }
+
+    /// Takes in what a person decided about the question of a task. What is not about it is left aside.
+    pub(super) async fn update_task(
+        &self,
+        client: &Client,
+        id: &str,
+        responses: &InputResponses,
+    ) -> Result<(), ErrorData> {
+        let (opened, thread) = self.task_thread(id).await?;
+        let Some(open) = self.open_now(&thread).await.map_err(internal)? else { return Ok(()) };
+        let Some(filled) = response(Some(responses), &open.id) else { return Ok(()) };
+        match self.decided(opened, client, &open.id, filled).await.map_err(internal)? {
+            Outcome::Moved | Outcome::Closed | Outcome::Left => Ok(()),
+            Outcome::Unfit(words) => {
+                Err(ErrorData::invalid_params(format!("that was not taken: {words}"), None))
+            }
+        }
+    }
+
+    pub(super) async fn cancel_task(&self, id: &str) -> Result<(), ErrorData> {
+        let (_, thread) = self.task_thread(id).await?;
+        thread.cancel().await.map(drop).map_err(|error| internal(self.explain(error)))
+    }
+}
+
+pub(super) fn object(result: &CallToolResult) -> JsonObject {
+    match serde_json::to_value(result) {
+        Ok(Value::Object(object)) => object,
+        _ => JsonObject::new(),
+    }
+}

@@ -1,0 +1,5 @@
+//! The MCP server, driven by clients that others wrote and by one that means harm.
+
+mod clients;
+mod hostile;
+mod support;

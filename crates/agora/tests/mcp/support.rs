@@ -1,0 +1,281 @@
+//! A home with agents that are shell scripts, and two clients: one that others wrote, and one that says whatever a test wants.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use agora_testkit::cli::Cli;
+use agora_testkit::part;
+use serde_json::{Value, json};
+
+/// Asks twice, and ends with both answers.
+pub(crate) const ASKS_TWICE: &str = r#"case $(cat asked 2>/dev/null) in
+  "") echo 1 > asked; echo '{"question": "Which database?", "options": ["sqlite", "postgres"], "context": "Both are there."}' > .agora/needs_input.json;;
+  1) echo 2 > asked; cp .agora/resume.json first.json; echo '{"question": "Which name?"}' > .agora/needs_input.json;;
+  2) echo "first $(cat first.json)"; echo "then $(cat .agora/resume.json)";;
+esac"#;
+
+/// Asks once, with options.
+pub(crate) const ASKS: &str = r#"if [ -f .agora/resume.json ]; then cat .agora/resume.json; exit; fi
+echo '{"question": "Which?", "options": ["a", "b"]}' > .agora/needs_input.json"#;
+
+/// A home of its own.
+pub(crate) struct Place {
+    pub(crate) cli: Cli,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { cli: Cli::new(env!("CARGO_BIN_EXE_agora")) }
+    }
+
+    pub(crate) fn agent(&self, name: &str, script: &str) {
+        let register = ["subagent", "register", "--name", name, "--runtime", "command", "--"];
+        self.cli.run(&[&register[..], &["/bin/sh", "-c", script]].concat()).success();
+    }
+
+    pub(crate) fn show(&self, id: &str) -> Value {
+        self.cli.run(&["show", id, "--json"]).json()
+    }
+
+    pub(crate) fn thread(&self, id: &str) -> Value {
+        self.cli.run(&["thread", "show", id, "--json"]).json()
+    }
+
+    /// Returns the record that answered or declined the last question of a thread.
+    pub(crate) fn closing(&self, thread: &str) -> Value {
+        let story = self.cli.run(&["dispatch", "watch", thread, "--json"]).success();
+        let entries = story.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let closing = ["question.answered", "question.declined"];
+        entries.filter(|entry| closing.iter().any(|kind| entry.to_string().contains(kind))).last().unwrap()
+    }
+
+    /// What a client starts, with the environment that it needs.
+    fn environment(&self) -> Value {
+        let command = self.cli.command(&["mcp"]);
+        let set = command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), json!(value?.to_str()?))));
+        Value::Object(set.collect())
+    }
+}
+
+/// The client of the PyPI package `mcp`.
+pub(crate) struct Python {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    pub(crate) version: String,
+}
+
+/// How the client speaks, and what a person does with the forms that it shows.
+pub(crate) struct Manner<'a> {
+    pub(crate) mode: &'a str,
+    /// `None`: it shows no forms.
+    pub(crate) forms: Option<Vec<Value>>,
+}
+
+impl Python {
+    /// Starts it with a server of its own. `None`: the real part is not here.
+    pub(crate) fn start(place: &Place, manner: Manner<'_>) -> Option<Self> {
+        let plan = json!({
+            "command": env!("CARGO_BIN_EXE_agora"), "args": ["mcp"], "env": place.environment(), "cwd": place.cli.work(),
+            "mode": manner.mode, "forms": manner.forms,
+        });
+        Self::with(&plan)
+    }
+
+    /// Starts it with a server that listens.
+    pub(crate) fn connect(url: &str, token: &str, manner: Manner<'_>) -> Option<Self> {
+        Self::with(&json!({"url": url, "token": token, "mode": manner.mode, "forms": manner.forms}))
+    }
+
+    fn with(plan: &Value) -> Option<Self> {
+        let python = part::find("AGORA_TEST_MCP_PYTHON")?;
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/drive.py");
+        let mut child = agora_testkit::cli::command(python.to_str().unwrap())
+            .arg(script)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut python = Self { child, stdin, stdout, version: String::new() };
+        python.say(plan);
+        python.version = python.hear()["version"].as_str().unwrap().to_owned();
+        Some(python)
+    }
+
+    fn say(&mut self, document: &Value) {
+        let stdin = self.stdin.as_mut().unwrap();
+        writeln!(stdin, "{document}").unwrap();
+        stdin.flush().unwrap();
+    }
+
+    fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+    }
+
+    pub(crate) fn ask(&mut self, request: &Value) -> Value {
+        self.say(request);
+        self.hear()
+    }
+
+    /// Calls a tool; what comes back is the whole answer with the forms that were shown until then.
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        self.ask(&json!({"do": "call", "tool": tool, "arguments": arguments}))
+    }
+
+    /// Calls a tool that must succeed, and returns its structured content.
+    #[track_caller]
+    pub(crate) fn done(&mut self, tool: &str, arguments: Value) -> Value {
+        let answer = self.call(tool, arguments);
+        assert_eq!(answer["answer"]["isError"], false, "{answer}");
+        answer["answer"]["structuredContent"].clone()
+    }
+
+    /// Dispatches one, and returns its thread.
+    pub(crate) fn dispatch(&mut self, subagent: &str) -> String {
+        let started = self.done("agora_dispatch", json!({"subagent": subagent, "input": {}}));
+        started["dispatches"][0]["threadId"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Python {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// A client of our own, line by line.
+pub(crate) struct Wire {
+    pub(crate) child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    next: u64,
+    meta: Value,
+}
+
+impl Wire {
+    /// Starts a server, and speaks the newest version without a handshake.
+    pub(crate) fn start(place: &Place, capabilities: Value) -> Self {
+        let mut wire = Self::open(place, &["mcp"]);
+        wire.meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "wire", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        });
+        wire
+    }
+
+    /// Starts a server, and shakes hands as the older versions do.
+    pub(crate) fn start_old(place: &Place, version: &str, capabilities: Value) -> Self {
+        let mut wire = Self::open(place, &["mcp"]);
+        let hello = json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": {"name": "wire", "version": "1"}});
+        let said = wire.request("initialize", hello);
+        assert_eq!(said["result"]["protocolVersion"], version, "{said}");
+        wire.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        wire
+    }
+
+    pub(crate) fn open(place: &Place, arguments: &[&str]) -> Self {
+        let mut child =
+            place.cli.command(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdin, stdout, next: 0, meta: Value::Null }
+    }
+
+    pub(crate) fn send(&mut self, message: &Value) {
+        self.send_text(&message.to_string());
+    }
+
+    pub(crate) fn send_text(&mut self, text: &str) {
+        let stdin = self.stdin.as_mut().unwrap();
+        stdin.write_all(text.as_bytes()).unwrap();
+        stdin.write_all(b"\n").unwrap();
+        stdin.flush().unwrap();
+    }
+
+    /// Reads the next message. Whatever is on standard output is one.
+    #[track_caller]
+    pub(crate) fn receive(&mut self) -> Value {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        let message: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+        assert_eq!(message["jsonrpc"], "2.0", "{message}");
+        message
+    }
+
+    /// Sends a request, and returns its id.
+    pub(crate) fn post(&mut self, method: &str, mut params: Value) -> u64 {
+        self.next += 1;
+        if !self.meta.is_null() {
+            let given = params.get("_meta").cloned();
+            params["_meta"] = self.meta.clone();
+            for (key, value) in given.iter().filter_map(Value::as_object).flatten() {
+                params["_meta"][key] = value.clone();
+            }
+        }
+        let id = self.next;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    /// Sends a request, and returns the answer to it. What else comes before is left aside.
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.post(method, params);
+        self.answer(id)
+    }
+
+    pub(crate) fn answer(&mut self, id: u64) -> Value {
+        loop {
+            let message = self.receive();
+            if message["id"] == id && message.get("method").is_none() {
+                return message;
+            }
+        }
+    }
+
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        self.request("tools/call", json!({"name": tool, "arguments": arguments}))
+    }
+
+    #[track_caller]
+    pub(crate) fn done(&mut self, tool: &str, arguments: Value) -> Value {
+        let answer = self.call(tool, arguments);
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+        answer["result"]["structuredContent"].clone()
+    }
+
+    pub(crate) fn dispatch(&mut self, subagent: &str) -> String {
+        let started = self.done("agora_dispatch", json!({"subagent": subagent, "input": {}}));
+        started["dispatches"][0]["threadId"].as_str().unwrap().to_owned()
+    }
+
+    /// Closes this end, and waits for the server to end.
+    pub(crate) fn close(&mut self) -> std::process::ExitStatus {
+        drop(self.stdin.take());
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Returns the error that a tool's refusal has.
+#[track_caller]
+pub(crate) fn refusal(answer: &Value) -> Value {
+    let result = answer.get("answer").or(answer.get("result")).unwrap_or(answer);
+    assert_eq!(result["isError"], true, "{answer}");
+    let text = result["content"][0]["text"].as_str().unwrap();
+    serde_json::from_str::<Value>(text).unwrap()["error"].clone()
+}
