@@ -21,6 +21,7 @@
 //!  trust        which project's `agora.toml` may say what only a user's may
 //!  dispatching  what is asked of [`Agora`] about dispatches          handle   a thread in the caller's hands
 //!  inbox        questions that are open ─▶ an answer, signed, which is the next dispatch; `drive` through any number of pauses
+//!  takeover     a thread goes on in the hands of a person, at a terminal
 //!  apply        the work of a thread ─▶ the user's tree, a branch or a commit
 //!  dispatch     a request ─▶ a job: names become hashes, once, and   settings, world   all that it works with
 //!               one login is chosen (login)
@@ -90,6 +91,7 @@ pub mod sabotage;
 mod secret;
 mod settings;
 mod surroundings;
+mod takeover;
 mod tree;
 mod trust;
 mod world;
@@ -120,6 +122,7 @@ pub use plan::{Applied, Plan, PlannedEntry};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
 pub use settings::{ContainerTarget, Ignored, Settings, SettingsError, TargetSettings};
 pub use surroundings::{PROJECT_DIR, Surroundings};
+pub use takeover::TakenOver;
 pub use tree::TreeFault;
 pub use trust::{Standing, TrustedProject};
 pub use world::{Entropy, Target, Task, Tasks, Vault, World};

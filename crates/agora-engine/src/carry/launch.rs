@@ -61,6 +61,7 @@ impl Engine {
             image: job.image.clone(),
             limits: job.limits.clone(),
             bootstrap: bootstrap.to_line(),
+            terminal: self.terminals().remove(&job.dispatch_id),
         };
         match target.compute.start(launch).await {
             Ok(()) => Ok(()),
@@ -117,7 +118,7 @@ impl Engine {
     }
 
     /// Returns what the thread goes on with: what the last of its dispatches left that left something, and what all of them used.
-    async fn prior(&self, view: &ThreadView, job: &Job) -> Result<Prior, CarryError> {
+    pub(super) async fn prior(&self, view: &ThreadView, job: &Job) -> Result<Prior, CarryError> {
         let mut prior = Prior::default();
         for (id, _) in view.thread.dispatches().iter().filter(|(id, _)| *id != job.dispatch_id) {
             let Some(report) = self.report_of(id).await? else { continue };

@@ -58,7 +58,7 @@ Set up:
   subagent     Register what agent runs, and assign capabilities to it
   doctor       See what this machine can do, and what is missing
 
-Also: capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
+Also: takeover, capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -98,6 +98,8 @@ enum Command {
     Answer(answer::Answer),
     Cancel(dispatch::cancel::Cancel),
     Continue(dispatch::go_on::Continue),
+    #[command(hide = true)]
+    Takeover(dispatch::takeover::Takeover),
     Apply(dispatch::apply::Apply),
     #[command(subcommand, visible_alias = "threads", hide = true)]
     Thread(thread::Thread),
@@ -192,6 +194,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Answer(command) => return command.run(&context).await,
             Command::Cancel(command) => return command.run(&context).await,
             Command::Continue(command) => return command.run(&context).await,
+            Command::Takeover(command) => return command.run(&context).await,
             Command::Apply(command) => return command.run(&context).await,
             Command::Thread(command) => return command.run(&context).await,
             Command::Gc(command) => return command.run(&context).await,
@@ -227,6 +230,7 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
         | Command::Answer(_)
         | Command::Cancel(_)
         | Command::Continue(_)
+        | Command::Takeover(_)
         | Command::Apply(_)
         | Command::Thread(_)
         | Command::Gc(_)

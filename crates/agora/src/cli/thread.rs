@@ -99,7 +99,9 @@ fn question_state(state: QuestionState) -> &'static str {
 fn text(view: &ThreadView, dispatches: &[DispatchResult]) -> String {
     let mut lines = vec![format!("thread:      {} ({})", view.thread_id, state(view))];
     for ((_, state), result) in view.thread.dispatches().iter().zip(dispatches) {
-        lines.push(format!("{}  {}  {}", result.accepted_at, result.dispatch_id, result.state));
+        let person = result.person.as_ref().map(|person| format!(" ({person} took it over)"));
+        let (at, id, person) = (result.accepted_at, &result.dispatch_id, person.unwrap_or_default());
+        lines.push(format!("{at}  {id}  {}{person}", result.state));
         match state {
             DispatchState::Failed(failure) => {
                 lines.push(format!(
