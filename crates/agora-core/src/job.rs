@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::answer::Answerer;
 use crate::bundle::VariableName;
 use crate::event::Resolved;
 use crate::ground::Ground;
 use crate::id::{DispatchId, ThreadId};
+use crate::limits::LONGEST_DISPATCH_SECONDS;
 use crate::name::{Name, Namespace};
 use crate::provider::compute::ImageId;
 use crate::route::{Party, Routes};
@@ -181,6 +183,19 @@ impl Job {
     pub fn next(self, dispatch_id: DispatchId, continuation: Continuation, attendance: Attendance) -> Self {
         let after = Some(self.dispatch_id);
         Self { dispatch_id, continuation: Some(continuation), after, attendance, ..self }
+    }
+
+    /// Returns who sits at the terminal of this dispatch, when a person took the thread over.
+    pub fn person(&self) -> Option<&Answerer> {
+        self.continuation.as_ref().and_then(Continuation::person)
+    }
+
+    /// Returns how long the agent may take. A person has the longest day there is; what comes after them has its own limit again.
+    pub fn seconds(&self) -> u32 {
+        match self.person() {
+            Some(_) => LONGEST_DISPATCH_SECONDS,
+            None => self.limits.timeout_seconds,
+        }
     }
 
     /// Tells whether it goes on with a thread. Those come first: somebody has waited for them already.

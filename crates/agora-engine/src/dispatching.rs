@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use agora_core::answer::Answerer;
 use agora_core::bundle::VariableName;
 use agora_core::catalogue::near;
 use agora_core::job::Job;
@@ -217,6 +218,12 @@ impl Agora {
     pub async fn dispatches(&self, filter: &Filter) -> Result<Vec<DispatchRow>, Error> {
         let listed = self.engine()?.world().ledger.list(filter).await;
         listed.map_err(|error| Error::Carry(CarryError::Ledger(error)))
+    }
+
+    /// Returns who sat at a dispatch, when a person had taken its thread over.
+    pub async fn person(&self, dispatch: &DispatchId) -> Result<Option<Answerer>, Error> {
+        let papers = self.engine()?.papers(dispatch).await.map_err(Error::Carry)?;
+        Ok(papers.job.person().cloned())
     }
 
     /// Returns how many come before a dispatch that waits.

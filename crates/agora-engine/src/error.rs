@@ -236,7 +236,8 @@ impl Error {
             Self::Accept(AcceptError::NotNow { why: Illegal::QuestionOpen, .. }) => {
                 (Request, "question-open")
             }
-            Self::Accept(AcceptError::NotNow { .. }) => (Request, "thread-busy"),
+            Self::Accept(AcceptError::NotNow { .. } | AcceptError::Held(_)) => (Request, "thread-busy"),
+            Self::Accept(AcceptError::NoTerminal(_)) => (Request, "target-without-terminal"),
             Self::Answer(Refusal::CannotStart { why, .. }) => secret(why),
             Self::Answer(refusal) => (Request, answer(refusal)),
             Self::NothingAsked(_) => (Request, "nothing-asked"),

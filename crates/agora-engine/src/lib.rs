@@ -23,6 +23,7 @@
 //!  status       what runs, waits and is due, at a glance
 //!  inbox        questions that are open ─▶ an answer, signed, which is the next dispatch; `drive` through any number of pauses
 //!  checklist    the pauses of a thread ─▶ whether each did what the user input protocol asks for, and what proves it
+//!  takeover     a thread goes on in the hands of a person, at a terminal
 //!  apply        the work of a thread ─▶ the user's tree, a branch or a commit
 //!  dispatch     a request ─▶ a job: names become hashes, once, and   settings, world   all that it works with
 //!               one login is chosen (login)
@@ -95,6 +96,7 @@ mod secret;
 mod settings;
 mod status;
 mod surroundings;
+mod takeover;
 mod tree;
 mod trust;
 mod world;
@@ -136,6 +138,7 @@ pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
 pub use settings::{ContainerTarget, Ignored, McpSettings, Settings, SettingsError, TargetSettings};
 pub use status::{Status, StatusDocument, Trouble, glance, last_trouble};
 pub use surroundings::{PROJECT_DIR, Surroundings};
+pub use takeover::TakenOver;
 pub use tree::TreeFault;
 pub use trust::{Standing, TrustedProject};
 pub use world::{Entropy, Target, Task, Tasks, Vault, World};

@@ -54,6 +54,25 @@ impl Terminal {
         }
     }
 
+    /// Makes the terminal another size, and tells the command as a shell's terminal does.
+    pub fn resize(&self, rows: u16, columns: u16) {
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&self.master, size).unwrap();
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::WINCH).unwrap();
+    }
+
+    /// Returns how the terminal treats keys, as `stty` shows it.
+    pub fn habits(&self) -> String {
+        format!("{:?}", rustix::termios::tcgetattr(&self.master).unwrap())
+    }
+
+    /// Kills the command, and only it, and closes its terminal.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Types, as a person would.
     pub fn type_text(&mut self, text: &str) {
         self.master.write_all(text.as_bytes()).unwrap();

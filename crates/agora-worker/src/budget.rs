@@ -5,6 +5,7 @@ use std::time::Duration;
 use agora_core::bundle::OnLimit;
 
 use crate::fault::Fault;
+use crate::needs_input::resume::Occasion;
 use crate::steps::fetch::Task;
 
 /// What is left for this dispatch.
@@ -18,7 +19,11 @@ pub(crate) struct Left {
 
 /// Takes off what earlier dispatches of the thread used. Where nothing is left the agent is not started.
 pub(crate) fn left(task: &Task) -> Result<Left, Fault> {
-    let Some(budget) = &task.manifest.limits.budget else { return Ok(Left::default()) };
+    // A person decides for themself when it is enough.
+    let taken_over = matches!(task.occasion, Occasion::TakenOver);
+    let Some(budget) = task.manifest.limits.budget.as_ref().filter(|_| !taken_over) else {
+        return Ok(Left::default());
+    };
     let used = &task.manifest.prior.usage;
     let turns = u32::try_from(used.turns).unwrap_or(u32::MAX);
     let minutes = budget.minutes.map(|minutes| Duration::from_secs(u64::from(minutes) * 60));

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use agora_core::limits::{LINE_STDERR_BYTES, LINE_STDOUT_BYTES, LOG_BYTES};
+use agora_core::provider::compute::Terminal;
 use agora_core::time::Clock;
 use agora_core::wire::line::{Ran, Said};
 use agora_core::wire::report::Report;
@@ -34,6 +35,8 @@ pub(crate) struct Desk {
     pub(crate) redactor: Redactor,
     pub(crate) keeper: Keeper,
     pub(crate) cancel: Cancel,
+    /// What a person sits at who took the thread over, until the agent has it.
+    pub(crate) terminal: Option<Terminal>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Runs since `dispatch.started`.
     pub(crate) since_started: Option<Stopwatch>,

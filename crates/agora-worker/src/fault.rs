@@ -58,6 +58,8 @@ pub(crate) enum Fault {
     Wall(WallError),
     #[error("the agent was not started: {why}", why = because(.0))]
     NotStarted(StartError),
+    #[error("a person took the thread over, and there is no terminal to sit at")]
+    NoTerminal,
     #[error("{0}")]
     Sentinel(Unreadable),
     #[error("{what} failed: {source}")]
@@ -140,7 +142,7 @@ impl Fault {
             Self::Setup(_) => FailureCode::SetupFailed,
             Self::Channel(_) => FailureCode::ChannelMissing,
             Self::Wall(_) | Self::NotStarted(StartError::Wall { .. }) => FailureCode::WallMissing,
-            Self::NotStarted(_) => FailureCode::AgentNotStarted,
+            Self::NotStarted(_) | Self::NoTerminal => FailureCode::AgentNotStarted,
             Self::Sentinel(_) => FailureCode::SentinelMalformed,
             // What is sealed tells so when somebody changed it.
             Self::Snapshot(SnapshotError::Io { source, .. })

@@ -6,6 +6,7 @@
 //!  steps/         each step, from what the one before made
 //!  adapter/       what knows one runtime: claude-code, codex, command, external
 //!  needs_input/   how an agent asks, and how what it wrote is read
+//!  terminal       what a person sits at who took a thread over
 //!  child/         the one way to start another program
 //!  room           the workspace as layers over what it was made from
 //!  overlay  patch  snapshot  seal  outputs      what goes into a workspace, and what comes out (archive: files as a stream)
@@ -52,6 +53,8 @@ mod steps;
 mod stopwatch;
 mod switches;
 mod teller;
+#[cfg(target_os = "linux")]
+mod terminal;
 #[cfg(target_os = "linux")]
 mod unnamed;
 #[cfg(target_os = "linux")]

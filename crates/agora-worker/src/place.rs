@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, lchown};
 use std::path::{Path, PathBuf};
 
 use agora_core::DispatchId;
+use rustix::fs::{Mode, Uid};
 
 use crate::sandbox::wall::Inside;
 
@@ -23,6 +25,8 @@ pub(crate) struct Place {
     pub(crate) adapters_dir: Option<PathBuf>,
     /// The home of whoever runs the worker, where tools are. The agent has another one.
     pub(crate) users_home: Option<PathBuf>,
+    /// The shell for a person who works in the place: their own where it is one of the system's, which is all that a wall shows.
+    pub(crate) shell: PathBuf,
     dir: PathBuf,
     /// How the place looks to programs, once that is decided.
     inside: Option<Inside>,
@@ -73,6 +77,10 @@ impl Place {
             adapter: text("AGORA_ADAPTER")?.unwrap_or("claude-code").to_owned(),
             adapters_dir: find("AGORA_ADAPTERS_DIR").map(PathBuf::from),
             users_home: find("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
+            shell: find("SHELL")
+                .map(PathBuf::from)
+                .filter(|shell| is_the_systems(shell))
+                .unwrap_or("/bin/sh".into()),
             inside: None,
             agent: None,
             dir,
@@ -158,6 +166,13 @@ impl Place {
         Ok(())
     }
 
+    /// Gives the agent the terminal that it is to have, as a login does: no other user writes to it, and it may be opened again.
+    pub(crate) fn give_terminal(&self, terminal: impl AsFd) -> io::Result<()> {
+        let Some(agent) = self.agent else { return Ok(()) };
+        rustix::fs::fchown(&terminal, Some(Uid::from_raw(agent)), None)?;
+        Ok(rustix::fs::fchmod(&terminal, Mode::RUSR | Mode::WUSR)?)
+    }
+
     /// Gives what the worker made to whoever is to write it: a file, a link, or a directory with all that is in it.
     pub(crate) fn give(&self, path: &Path) -> io::Result<()> {
         let Some(agent) = self.agent else { return Ok(()) };
@@ -175,6 +190,11 @@ impl Place {
         }
         Ok(())
     }
+}
+
+fn is_the_systems(shell: &Path) -> bool {
+    ["/bin", "/usr/bin", "/usr/local/bin"].iter().any(|dir| shell.parent() == Some(Path::new(dir)))
+        && shell.is_file()
 }
 
 /// Tells whether a variable says how to work rather than who one is. No credential has such a name.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use agora_core::event::Event;
+use agora_core::provider::compute::Terminal;
 use agora_core::time::Clock;
 use agora_core::wire::bootstrap::{Bootstrap, Supplied};
 use agora_core::wire::line::Said;
@@ -32,6 +33,8 @@ pub struct Outside {
     pub guard: GuardProgram,
     pub clock: Arc<dyn Clock>,
     pub cancel: Cancel,
+    /// What a person sits at who took the thread over.
+    pub terminal: Option<Terminal>,
     /// What walls this machine can build. Found before the first thread.
     pub(crate) trial: Trial,
 }
@@ -121,7 +124,7 @@ fn open_desk(
     outside: Outside,
     stdout: impl Write + Send + 'static,
 ) -> Result<Desk, String> {
-    let Outside { guard, clock, cancel, trial, .. } = outside;
+    let Outside { guard, clock, cancel, terminal, trial, .. } = outside;
     let secrets = bootstrap.secrets.values().filter_map(|supplied| match supplied {
         Supplied::Value(value) => Some(value),
         Supplied::Missing(_) | Supplied::Unreachable(_) => None,
@@ -140,6 +143,7 @@ fn open_desk(
         room: None,
         redactor,
         cancel,
+        terminal,
         clock,
         since_started: None,
         trial,

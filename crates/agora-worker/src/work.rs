@@ -83,7 +83,8 @@ fn outside(guard: &[&str], heeds: Heeds) -> io::Result<Outside> {
         program: std::env::current_exe()?,
         arguments: guard.iter().map(OsString::from).collect(),
     };
-    Ok(Outside { environment, guard, clock: Arc::new(SystemClock), cancel, trial })
+    let terminal = crate::terminal::receive(io::stdin())?;
+    Ok(Outside { environment, guard, clock: Arc::new(SystemClock), cancel, terminal, trial })
 }
 
 /// Lets guards inherit the standard error that this worker was given, beside the pipe that is theirs.

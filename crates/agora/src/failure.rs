@@ -155,7 +155,7 @@ fn compute_hints(error: &ComputeError) -> Vec<String> {
             "`agora doctor` shows which daemons answer; what was accepted is not lost, and `agora ls` looks after it"
                 .to_owned()
         }
-        ComputeError::NotStarted(_) | ComputeError::StartedAlready => {
+        ComputeError::NotStarted(_) | ComputeError::StartedAlready | ComputeError::NoTerminal => {
             "`agora doctor` looks at this machine".to_owned()
         }
     };
@@ -198,6 +198,12 @@ fn request_hints(error: &Error) -> Vec<String> {
         }
         Error::Accept(AcceptError::NotNow { thread, .. }) => {
             format!("`agora logs -f {thread}` follows what runs, `agora cancel {thread}` ends it")
+        }
+        Error::Accept(AcceptError::Held(thread)) => format!(
+            "it may wait to go on by itself: `agora cancel {thread}` ends that; then `agora takeover {thread}` again"
+        ),
+        Error::Accept(AcceptError::NoTerminal(_)) => {
+            "`agora continue ID 'MESSAGE'` goes on there, without a terminal".to_owned()
         }
         Error::Accept(AcceptError::KeyReused(id)) => {
             format!("`agora show {id}` tells what became of that one; another request wants another key")

@@ -26,6 +26,7 @@ mod plain;
 mod progress;
 mod story;
 mod table;
+mod terminal;
 mod ui;
 
 use std::process::ExitCode;

@@ -72,6 +72,9 @@ fn next(result: &DispatchResult) -> Option<String> {
     if changed(result) > 0 {
         return Some(format!("`agora logs {id} --part patch` shows what it changed"));
     }
+    if result.person.is_some() {
+        return Some(format!("`agora continue {id} 'MESSAGE'` lets it go on without you"));
+    }
     let silent = if result.output.text.trim().is_empty() { "it said nothing either; " } else { "" };
     let nothing = result.outputs.is_empty();
     nothing.then(|| format!("{silent}`agora logs {id}` shows every step it took"))
@@ -180,7 +183,8 @@ fn hints(result: &DispatchResult, failure: &Failure) -> Vec<String> {
         }
         _ => {}
     }
-    if failure.reason == FailureReason::ProviderFailed && result.started_at.is_some() {
+    let printed = result.started_at.is_some() && result.person.is_none();
+    if failure.reason == FailureReason::ProviderFailed && printed {
         hints.push(format!("`agora logs {id}` shows what the agent printed"));
     }
     hints
@@ -248,6 +252,7 @@ pub(crate) fn whole(result: &DispatchResult) -> String {
         format!("target:      {} (isolation: {})", result.target, result.isolation.level),
         format!("accepted:    {}", result.accepted_at),
     ];
+    lines.extend(result.person.as_ref().map(|person| format!("person:      {person} took it over")));
     lines.extend(result.place.map(|ahead| format!("waits:       {ahead} before it")));
     lines.extend(result.ended_at.map(|at| format!("ended:       {at}, after {}", span(result.duration_ms))));
     lines.extend(

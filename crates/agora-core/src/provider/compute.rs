@@ -1,7 +1,9 @@
 //! Where workers run.
 
 use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -25,6 +27,24 @@ pub struct Launch {
     pub limits: Limits,
     /// The one line for the worker's standard input. It holds secret values: never an argument, a file or a variable.
     pub bootstrap: SecretLine,
+    /// A terminal for the agent, when a person has taken the thread over.
+    pub terminal: Option<Terminal>,
+}
+
+/// An end of a terminal that somebody sits at: what the agent of a dispatch that was taken over has as its three streams.
+#[derive(Clone, Debug)]
+pub struct Terminal(Arc<OwnedFd>);
+
+impl Terminal {
+    pub fn new(end: OwnedFd) -> Self {
+        Self(Arc::new(end))
+    }
+}
+
+impl AsFd for Terminal {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
 }
 
 /// An image by its content: `sha256:…`, or a name with a digest.
@@ -69,6 +89,9 @@ pub enum ComputeError {
     /// A dispatch has one worker, ever.
     #[error("the worker of that dispatch was started already")]
     StartedAlready,
+    /// Nobody can sit at the terminal of a worker that is elsewhere.
+    #[error("workers there cannot be given a terminal")]
+    NoTerminal,
     #[error("the worker was not started")]
     NotStarted(#[source] Unavailable),
     #[error("the place where workers run cannot be reached")]
@@ -80,7 +103,7 @@ impl ComputeError {
     pub fn code(&self) -> FailureCode {
         match self {
             Self::ImageMissing(_) | Self::ImageUnfit { .. } => FailureCode::ImageMissing,
-            Self::StartedAlready | Self::NotStarted(_) => FailureCode::WorkerNotStarted,
+            Self::StartedAlready | Self::NoTerminal | Self::NotStarted(_) => FailureCode::WorkerNotStarted,
             Self::Unreachable(_) => FailureCode::ComputeUnreachable,
         }
     }
@@ -102,6 +125,11 @@ pub trait Compute: fmt::Debug + Send + Sync {
     /// Says how its workers see their files.
     fn sight(&self) -> Sight {
         Sight::Same
+    }
+
+    /// Tells whether an agent there can be given a terminal of this machine.
+    fn has_terminals(&self) -> bool {
+        false
     }
 
     /// Returns when it can be reached. One that is being restarted is waited for, as long as a restart takes.

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::receipt::Receipt;
 use super::report::{SessionMark, Usage};
+use crate::answer::Answerer;
 use crate::bundle::{Budget, Model, VariableName};
 use crate::canonical::{self, CanonicalError};
 use crate::event::{Resolved, ResolvedBundle};
@@ -130,6 +131,8 @@ pub enum Continuation {
     Answered { question_id: QuestionId, question: Verbatim, receipt: Box<Receipt> },
     /// Its owner goes on from where it ended, perhaps with a word more.
     Continued { message: Option<String> },
+    /// A person goes on with it themself, at a terminal, in the runtime's own interactive program.
+    TakenOver { by: Answerer },
 }
 
 impl Continuation {
@@ -137,7 +140,15 @@ impl Continuation {
     pub fn question(&self) -> Option<Result<Question, serde_json::Error>> {
         match self {
             Self::Answered { question, .. } => Some(serde_json::from_value(question.0.clone())),
-            Self::Continued { .. } => None,
+            Self::Continued { .. } | Self::TakenOver { .. } => None,
+        }
+    }
+
+    /// Returns who took the thread over, if somebody did.
+    pub fn person(&self) -> Option<&Answerer> {
+        match self {
+            Self::TakenOver { by } => Some(by),
+            Self::Answered { .. } | Self::Continued { .. } => None,
         }
     }
 }

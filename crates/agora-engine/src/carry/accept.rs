@@ -9,7 +9,7 @@ use agora_core::provider::ledger::{Append, LedgerError, Paper};
 use agora_core::record::Record;
 use agora_core::state::Illegal;
 use agora_core::wire::manifest::Continuation;
-use agora_core::{ContentHash, ThreadId};
+use agora_core::{ContentHash, Name, ThreadId};
 
 use super::{CarryError, Engine};
 use crate::sabotage::{self, Bug};
@@ -50,6 +50,10 @@ pub enum AcceptError {
         #[source]
         why: Illegal,
     },
+    #[error("another process looks after the thread `{0}`")]
+    Held(ThreadId),
+    #[error("a takeover needs a local target: an agent at `{0}` cannot be given this terminal")]
+    NoTerminal(Name),
     #[error(transparent)]
     Carry(CarryError),
 }

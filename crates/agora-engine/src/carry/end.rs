@@ -125,6 +125,8 @@ impl Engine {
         report: Option<String>,
     ) -> Result<(), CarryError> {
         let job = &dispatch.job;
+        // Of a person who waited for room, and whose worker never came.
+        self.terminals().remove(&job.dispatch_id);
         let known = report.as_ref().and_then(|text| self.read_report(&job.dispatch_id, text));
         if let Some(report) = &known {
             // Before anything of the run goes, and before the end is recorded: whoever comes back does it again.

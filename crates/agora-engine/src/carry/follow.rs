@@ -11,6 +11,7 @@ use agora_core::reason::{Failure, FailureCode};
 use agora_core::state::DispatchState;
 use agora_core::wire::line::{Line, Said};
 
+use super::takeover::terminal_gone;
 use super::{CarryError, Engine, Tries, no_target};
 use crate::world::Target;
 
@@ -64,6 +65,9 @@ impl Engine {
         if view.cancel_wished_at.is_some() {
             return self.end_cancelled(view, dispatch).await;
         }
+        if *tries != Tries::Used && self.lacks_terminal(job) {
+            return self.fail(view, dispatch, terminal_gone(job)).await;
+        }
         if *tries == Tries::Used {
             return self.fail(view, dispatch, self.refused(dispatch).await?).await;
         }
@@ -99,7 +103,7 @@ impl Engine {
         let (job, world) = (&dispatch.job, self.world());
         let mut watch = world.ledger.watch().map_err(CarryError::Ledger)?;
         let mut ended = pin!(target.compute.wait(&job.dispatch_id));
-        let limit = u64::from(job.limits.timeout_seconds) + u64::from(job.overtime_seconds);
+        let limit = u64::from(job.seconds()) + u64::from(job.overtime_seconds);
         let since = dispatch.claim.as_ref().map_or(dispatch.accepted_at, |claim| claim.at);
         let hangs_at = since.plus(Duration::from_secs(limit));
         let mut heard = Heard { started: dispatch.state == DispatchState::Running, bytes: 0 };

@@ -61,6 +61,7 @@ impl Engine {
             image: job.image.clone(),
             limits: job.limits.clone(),
             bootstrap: bootstrap.to_line(),
+            terminal: self.terminals().remove(&job.dispatch_id),
         };
         match target.compute.start(launch).await {
             Ok(()) => Ok(()),

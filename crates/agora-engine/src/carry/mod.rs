@@ -17,13 +17,14 @@ pub(crate) mod launch;
 pub(crate) mod queue;
 pub(crate) mod recover;
 pub(crate) mod sweep;
+mod takeover;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agora_core::provider::Unavailable;
-use agora_core::provider::compute::ComputeError;
+use agora_core::provider::compute::{ComputeError, Terminal};
 use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{Claim, DispatchView, LedgerError, ThreadView};
 use agora_core::provider::secret::SecretError;
@@ -59,6 +60,8 @@ pub struct Engine {
     world: Arc<World>,
     /// The threads that are being carried by this very engine.
     carrying: Arc<Mutex<BTreeSet<ThreadId>>>,
+    /// Terminals of people who took a thread over, until their workers have them.
+    terminals: Arc<Mutex<BTreeMap<DispatchId, Terminal>>>,
 }
 
 /// A thread that is being carried, until this is dropped.
@@ -72,7 +75,11 @@ impl Drop for Carrying<'_> {
 
 impl Engine {
     pub fn new(world: World) -> Self {
-        Self { world: Arc::new(world), carrying: Arc::default() }
+        Self { world: Arc::new(world), carrying: Arc::default(), terminals: Arc::default() }
+    }
+
+    fn terminals(&self) -> MutexGuard<'_, BTreeMap<DispatchId, Terminal>> {
+        self.terminals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn carrying(&self) -> MutexGuard<'_, BTreeSet<ThreadId>> {
@@ -160,6 +167,9 @@ impl Engine {
         let job = &dispatch.job;
         if view.cancel_wished_at.is_some() && !sabotage::is(Bug::LosesWish) {
             return self.end_cancelled(view, dispatch).await;
+        }
+        if self.lacks_terminal(job) {
+            return self.fail(view, dispatch, takeover::terminal_gone(job)).await;
         }
         let seconds = job.limits.timeout_seconds;
         let deadline = dispatch.accepted_at.plus(std::time::Duration::from_secs(u64::from(seconds)));

@@ -55,7 +55,12 @@ impl Engine {
                 // Somebody else turned the timer, or its owner was faster.
                 Err(AcceptError::NotNow { .. }) => {}
                 Err(AcceptError::Carry(error)) => return Err(error),
-                Err(AcceptError::KeyReused(_) | AcceptError::DispatchTaken(_)) => {}
+                Err(
+                    AcceptError::KeyReused(_)
+                    | AcceptError::DispatchTaken(_)
+                    | AcceptError::Held(_)
+                    | AcceptError::NoTerminal(_),
+                ) => {}
             }
         }
         Ok(found)
@@ -101,7 +106,12 @@ impl Engine {
                 () = self.world().alarm.at(moment) => match self.go_on(thread, None, Attendance::Retried).await {
                     Ok(_) | Err(AcceptError::NotNow { .. }) => {}
                     Err(AcceptError::Carry(error)) => return Err(error),
-                    Err(AcceptError::KeyReused(_) | AcceptError::DispatchTaken(_)) => return Ok(view),
+                    Err(
+                        AcceptError::KeyReused(_)
+                        | AcceptError::DispatchTaken(_)
+                        | AcceptError::Held(_)
+                        | AcceptError::NoTerminal(_),
+                    ) => return Ok(view),
                 },
             }
         }
@@ -112,11 +122,11 @@ impl Engine {
         let job = &dispatch.job;
         let Some(target) = self.target(&job.target) else { return Ok(true) };
         if dispatch.claim.is_none() {
-            return Ok(view.cancel_wished_at.is_some());
+            return Ok(view.cancel_wished_at.is_some() || self.lacks_terminal(job));
         }
         Ok(match target.compute.look(&job.dispatch_id).await.map_err(CarryError::Compute)? {
             WorkerLife::Ended | WorkerLife::OutOfMemory => true,
-            WorkerLife::Never => view.cancel_wished_at.is_some(),
+            WorkerLife::Never => view.cancel_wished_at.is_some() || self.lacks_terminal(job),
             WorkerLife::Running => false,
         })
     }

@@ -11,6 +11,7 @@ use agora_core::reason::Failure;
 use agora_core::stale::Difference;
 use agora_core::state::DispatchState;
 use agora_core::wall::Built;
+use agora_core::wire::manifest::Continuation;
 use agora_core::wire::report::{
     LeftOut, Output, OutputFile, PatchReport, Report, ResumedWith, Usage, VerifyReport, Versions,
     WorkspaceReport,
@@ -57,6 +58,9 @@ pub struct DispatchResult {
     pub isolation: Built,
     /// Which set of credentials the agent had, never the value.
     pub auth: Option<String>,
+    /// Who sat at it, such as `user:ann`, when a person had taken the thread over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub person: Option<String>,
     pub subagent: Name,
     pub target: Name,
     /// What its worker ran in, where that is an image.
@@ -191,6 +195,7 @@ impl From<Read> for DispatchResult {
             warnings: report.warnings.into_iter().chain(home.warnings.iter().cloned()).collect(),
             workspace: job.ground.map(|ground| Workspace { ground: *ground, via: report.workspace }),
             place,
+            person: job.continuation.as_ref().and_then(Continuation::person).map(|by| by.principal.clone()),
             dispatch_id: job.dispatch_id,
             thread_id: job.thread_id,
             subagent: job.resolved.subagent.name.clone(),

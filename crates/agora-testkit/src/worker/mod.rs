@@ -263,6 +263,7 @@ impl Dispatch {
             image: None,
             limits: self.manifest.limits.clone(),
             bootstrap: self.bootstrap_for(manifest).to_line(),
+            terminal: None,
         }
     }
 

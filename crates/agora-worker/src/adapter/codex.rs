@@ -1,5 +1,6 @@
 //! Codex: `codex exec --json`, the prompt on standard input, a home that agora owns.
 
+mod attended;
 mod doing;
 
 use std::ffi::OsString;
@@ -30,18 +31,11 @@ const NEVER_STALE: &str = "2999-01-01T00:00:00Z";
 /// What it refuses on standard input, in characters.
 const LONGEST_PROMPT: usize = 1_048_576;
 
+pub(super) use attended::plan as attend;
+
 pub(super) fn plan(job: &Job<'_>) -> Result<Invocation, Fault> {
     check_size("the prompt", job.prompt.chars().count(), LONGEST_PROMPT)?;
-    let home = job.place.home().join(HOME);
-    fs::create_dir_all(&home).map_err(workspace("making codex's home"))?;
-    fs::write(home.join("config.toml"), config(job)).map_err(workspace("writing codex's settings"))?;
-    let mut environment = vec![("CODEX_HOME", job.place.inside().home.join(HOME).into_os_string())];
-    if let Some(login) = chatgpt(job.environment) {
-        fs::write(home.join("auth.json"), login).map_err(workspace("writing codex's login"))?;
-        // In a file, where it looks for them; what it starts need not inherit them.
-        environment.extend([CHATGPT_ACCESS, CHATGPT_ID, CHATGPT_ACCOUNT].map(|name| (name, OsString::new())));
-    }
-    job.place.give(&home).map_err(workspace("giving codex its home"))?;
+    let environment = settle_in(job, &config(job, job.teaching.as_deref(), ""))?;
     let mut arguments: Vec<OsString> = vec!["exec".into()];
     let session = job.session.filter(|session| is_harmless(&session.id));
     if session.is_some() {
@@ -58,7 +52,7 @@ pub(super) fn plan(job: &Job<'_>) -> Result<Invocation, Fault> {
     // The prompt is on standard input.
     arguments.push("-".into());
     Ok(Invocation {
-        program: native(job).unwrap_or_else(|| PathBuf::from("codex")),
+        program: program(job),
         arguments,
         environment,
         stdin: Input::Bytes(words(job, session.is_some())),
@@ -69,6 +63,25 @@ pub(super) fn plan(job: &Job<'_>) -> Result<Invocation, Fault> {
     })
 }
 
+fn program(job: &Job<'_>) -> PathBuf {
+    native(job).unwrap_or_else(|| PathBuf::from("codex"))
+}
+
+/// Makes codex's home, with its settings and its login, and returns what it is told by variables.
+fn settle_in(job: &Job<'_>, config: &str) -> Result<Vec<(&'static str, OsString)>, Fault> {
+    let home = job.place.home().join(HOME);
+    fs::create_dir_all(&home).map_err(workspace("making codex's home"))?;
+    fs::write(home.join("config.toml"), config).map_err(workspace("writing codex's settings"))?;
+    let mut environment = vec![("CODEX_HOME", job.place.inside().home.join(HOME).into_os_string())];
+    if let Some(login) = chatgpt(job.environment) {
+        fs::write(home.join("auth.json"), login).map_err(workspace("writing codex's login"))?;
+        // In a file, where it looks for them; what it starts need not inherit them.
+        environment.extend([CHATGPT_ACCESS, CHATGPT_ID, CHATGPT_ACCOUNT].map(|name| (name, OsString::new())));
+    }
+    job.place.give(&home).map_err(workspace("giving codex its home"))?;
+    Ok(environment)
+}
+
 /// An id that is an argument must not pass for a flag.
 fn is_harmless(id: &str) -> bool {
     !id.starts_with('-')
@@ -76,10 +89,10 @@ fn is_harmless(id: &str) -> bool {
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// Writes `config.toml`: the words, the model, and the endpoint where one is given.
-fn config(job: &Job<'_>) -> String {
+/// Writes `config.toml`: the words, the model, more lines of its first part, and the endpoint where one is given.
+fn config(job: &Job<'_>, teaching: Option<&str>, more: &str) -> String {
     let mut lines = Vec::new();
-    let words = [job.task.subagent.system_prompt.as_deref(), job.teaching.as_deref()];
+    let words = [job.task.subagent.system_prompt.as_deref(), teaching];
     let words = words.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
     if !words.is_empty() {
         lines.push(format!("developer_instructions = {}", toml_text(&words)));
@@ -87,6 +100,7 @@ fn config(job: &Job<'_>) -> String {
     if let Some(model) = job.task.model() {
         lines.push(format!("model = {}", toml_text(&model_name(&model))));
     }
+    lines.extend((!more.is_empty()).then(|| more.to_owned()));
     let key = ["CODEX_API_KEY", "OPENAI_API_KEY"].into_iter().find(|name| job.environment.has(name));
     // A provider of our own: the built-in one takes neither the key nor another endpoint, and tries for long.
     let url = job.environment.text("OPENAI_BASE_URL");

@@ -6,6 +6,7 @@
 //!
 //! An adapter decides nothing: it says what its runtime reported, and the order of decision is in `steps/decide.rs`.
 
+mod attended;
 pub(crate) mod claude;
 pub(crate) mod codex;
 pub(crate) mod command;
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 use agora_core::bundle;
 use agora_core::limits::PROMPT_BYTES;
 use agora_core::login::{self, Vendor};
+use agora_core::provider::compute::Terminal;
 use agora_core::question::Question;
 use agora_core::reason::FailureCode;
 use agora_core::time::Timestamp;
@@ -247,6 +249,15 @@ impl Runtime {
             Self::Codex => codex::plan(job),
             Self::Command => command::plan(job),
             Self::External(external) => external.plan(job),
+        }
+    }
+
+    /// Plans a run that a person sits at: the runtime's own interactive program, or a shell.
+    pub(crate) fn attend(&self, job: &Job<'_>, terminal: &Terminal) -> Result<Invocation, Fault> {
+        match self {
+            Self::Claude => claude::attended::plan(job, terminal),
+            Self::Codex => codex::attend(job, terminal),
+            Self::Command | Self::External(_) => attended::shell(job, self.word(), terminal),
         }
     }
 

@@ -27,6 +27,8 @@ pub(super) struct Task {
     pub(super) processes: Option<u32>,
     /// What is to stand between the program and everything else.
     pub(super) wall: Option<Plan>,
+    /// Whether its streams are a terminal that is to be its own.
+    pub(super) terminal: bool,
     pub(super) directory: PathBuf,
     pub(super) program: OsString,
     pub(super) arguments: Vec<OsString>,
@@ -72,6 +74,9 @@ impl Task {
             // A path that is no text cannot be said, and is not shown.
             add("--wall", serde_json::to_string(wall).map_err(io::Error::other)?.into());
         }
+        if self.terminal {
+            add("--terminal", "own".into());
+        }
         add("--directory", self.directory.clone().into());
         add("--", self.program.clone());
         line.extend_from_slice(&self.arguments);
@@ -83,6 +88,7 @@ impl Task {
         let mut line = line.into_iter();
         let mut directory = None;
         let (mut groups, mut memory, mut processes, mut wall) = (Vec::new(), None, None, None);
+        let mut terminal = false;
         let program = loop {
             let (name, value) = (line.next()?, line.next()?);
             match name.to_str()? {
@@ -90,13 +96,14 @@ impl Task {
                 "--memory" => memory = Some(number(&value)?),
                 "--processes" => processes = Some(number(&value)?),
                 "--wall" => wall = Some(serde_json::from_str(value.to_str()?).ok()?),
+                "--terminal" => terminal = true,
                 "--directory" => directory = Some(value.into()),
                 "--" => break value,
                 _ => return None,
             }
         };
         let arguments = line.collect();
-        Some(Self { groups, memory, processes, wall, directory: directory?, program, arguments })
+        Some(Self { groups, memory, processes, wall, terminal, directory: directory?, program, arguments })
     }
 }
 
@@ -179,6 +186,7 @@ impl Frame for Order {
             Self::Soft(SoftSignal::Terminate) => (1, 0),
             Self::Soft(SoftSignal::Interrupt) => (2, 0),
             Self::Kill => (3, 0),
+            Self::Soft(SoftSignal::HangUp) => (4, 0),
         }
     }
 
@@ -187,6 +195,7 @@ impl Frame for Order {
             1 => Some(Self::Soft(SoftSignal::Terminate)),
             2 => Some(Self::Soft(SoftSignal::Interrupt)),
             3 => Some(Self::Kill),
+            4 => Some(Self::Soft(SoftSignal::HangUp)),
             _ => None,
         }
     }
@@ -297,6 +306,7 @@ mod tests {
                 memory,
                 processes,
                 wall: None,
+                terminal: words.len() % 2 == 0,
                 directory: words[0].clone().into(),
                 program: words[1].clone().into(),
                 arguments: words[2..].iter().map(OsString::from).collect(),

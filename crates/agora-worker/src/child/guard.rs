@@ -273,6 +273,7 @@ pub(super) fn ask(program: Pid, signal: SoftSignal) {
     let signal = match signal {
         SoftSignal::Terminate => Signal::TERM,
         SoftSignal::Interrupt => Signal::INT,
+        SoftSignal::HangUp => Signal::HUP,
     };
     let _ = kill_process_group(program, signal);
     // A program that was stopped could not act on it.

@@ -10,7 +10,7 @@ use agora_core::wall::{Level, PROCESSES};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitOptions, chdir, getegid, geteuid, getpid, getppid, getrlimit,
-    set_parent_process_death_signal, setrlimit, setsid, waitpid,
+    ioctl_tiocsctty, set_parent_process_death_signal, setrlimit, setsid, waitpid,
 };
 
 use super::control::{Frame, Hitch, Obstacle, Task};
@@ -130,6 +130,12 @@ fn turn_into_program(task: &Task, group: &Group, guard: Pid, mouth: &mut PipeWri
 /// The last steps to the program, which are the same behind every wall. Returns only when they failed.
 pub(super) fn become_program(task: &Task) -> Obstacle {
     if let Err(error) = setsid() {
+        return Obstacle::Guard(error.raw_os_error());
+    }
+    // The leader of a session has one, by which it is told of Ctrl-C, of another size, and that whoever sat there is gone.
+    if task.terminal
+        && let Err(error) = ioctl_tiocsctty(std::io::stdin())
+    {
         return Obstacle::Guard(error.raw_os_error());
     }
     if let Err(error) = chdir(&task.directory) {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -117,12 +117,13 @@ impl Keeper {
             groups: group.dirs.clone(),
             memory: spec.limits.memory_bytes,
             processes: spec.limits.processes,
+            terminal: matches!(spec.stdin, Input::Terminal(_)),
             directory: spec.directory.clone(),
             program: spec.program.clone().into(),
             arguments: spec.arguments.clone(),
         };
         let number = theirs.as_raw_fd();
-        let mut hold = Hold::start(&mut self.command(spec, number), ours, theirs, group)?;
+        let mut hold = Hold::start(&mut self.command(spec, number)?, ours, theirs, group)?;
         hold.assign(&task)?;
         if let Some(dir) = &self.disk {
             hold.keep_room_on(dir);
@@ -131,7 +132,7 @@ impl Keeper {
     }
 
     #[expect(clippy::disallowed_methods, reason = "this module is the one place that starts a process")]
-    fn command(&self, spec: &Spec, control: RawFd) -> Command {
+    fn command(&self, spec: &Spec, control: RawFd) -> io::Result<Command> {
         let mut command = Command::new(&self.guard.program);
         command
             .args(&self.guard.arguments)
@@ -139,10 +140,18 @@ impl Keeper {
             .env_clear()
             .envs(spec.environment.iter().map(|(name, value)| (name, value)))
             // No directory: with one, a static program cannot be spawned without a copy of all its memory.
-            .stdin(if spec.stdin == Input::Closed { Stdio::null() } else { Stdio::piped() })
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        command
+        match &spec.stdin {
+            Input::Bytes(_) => {}
+            Input::Closed => drop(command.stdin(Stdio::null())),
+            Input::Terminal(terminal) => {
+                let end = || terminal.as_fd().try_clone_to_owned();
+                command.stdin(end()?).stdout(end()?).stderr(end()?);
+            }
+        }
+        Ok(command)
     }
 
     /// A group costs some milliseconds, so there is one only for a limit.
@@ -173,7 +182,7 @@ fn start_flows(
     }
     match (guard.stdin.take(), input) {
         (Some(stream), Input::Bytes(bytes)) => flows.feed(stream, bytes)?,
-        (_, Input::Closed) | (None, Input::Bytes(_)) => {}
+        (_, Input::Closed | Input::Terminal(_)) | (None, Input::Bytes(_)) => {}
     }
     Ok(flows)
 }

@@ -5,6 +5,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use agora_core::provider::compute::Terminal;
+
 /// How long a child has between the soft signal and SIGKILL.
 pub const GRACE: Duration = Duration::from_secs(10);
 
@@ -25,11 +27,13 @@ pub struct Spec {
 }
 
 /// What the child finds on its standard input.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub enum Input {
     Closed,
     /// Written as fast as the child reads; then the end of the file. A child need not read it.
     Bytes(Vec<u8>),
+    /// Also its standard output and error, and its controlling terminal: nothing of what it prints is heard here.
+    Terminal(Terminal),
 }
 
 impl std::fmt::Debug for Input {
@@ -38,6 +42,7 @@ impl std::fmt::Debug for Input {
         match self {
             Self::Closed => f.write_str("Closed"),
             Self::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
+            Self::Terminal(_) => f.write_str("Terminal"),
         }
     }
 }
@@ -59,6 +64,8 @@ pub struct Limits {
 pub enum SoftSignal {
     Terminate,
     Interrupt,
+    /// As when a terminal goes away. A shell at a terminal ignores the others.
+    HangUp,
 }
 
 /// Why a child was stopped.
@@ -72,6 +79,8 @@ pub enum Why {
     Budget,
     /// It fills the disk. There is no grace: it would go on filling it.
     Disk,
+    /// Whoever sat at its terminal is gone.
+    Terminal,
     /// The model's service cannot be reached, and the program would wait for it for ever.
     Unreachable,
 }

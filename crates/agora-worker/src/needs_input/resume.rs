@@ -12,7 +12,11 @@ use serde_json::{Map, Value, json};
 pub(crate) enum Occasion {
     First,
     Answered(Box<Answered>),
-    Continued { message: Option<String> },
+    Continued {
+        message: Option<String>,
+    },
+    /// A person sits at it.
+    TakenOver,
 }
 
 /// An answer whose receipt was checked.
@@ -29,7 +33,7 @@ impl Occasion {
     pub(crate) fn answered(&self) -> Option<&Answered> {
         match self {
             Self::Answered(answered) => Some(answered),
-            Self::First | Self::Continued { .. } => None,
+            Self::First | Self::Continued { .. } | Self::TakenOver => None,
         }
     }
 }

@@ -50,6 +50,7 @@ fn occasion(manifest: &DispatchManifest, key: Option<&ReceiptKey>) -> Result<Occ
     let Some(continuation) = &manifest.continuation else { return Ok(Occasion::First) };
     let (question_id, receipt) = match continuation {
         Continuation::Continued { message } => return Ok(Occasion::Continued { message: message.clone() }),
+        Continuation::TakenOver { by: _ } => return Ok(Occasion::TakenOver),
         Continuation::Answered { question_id, receipt, .. } => (question_id, receipt),
     };
     let question = continuation.question().transpose().map_err(Fault::Question)?;

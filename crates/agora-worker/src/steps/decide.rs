@@ -94,7 +94,7 @@ fn limit(task: &Task, ended: &Ended, exit: &RuntimeExit, minutes_left: bool) -> 
     }
     match (ended.stopped, &exit.verdict) {
         (Some(Why::Disk), _) => Some(Limit::Disk),
-        (Some(Why::Time), _) if minutes_left => Some(Limit::Time(u64::from(limits.timeout_seconds))),
+        (Some(Why::Time), _) if minutes_left => Some(Limit::Time(task.time().as_secs())),
         (Some(Why::Time), _) => Some(budget("minutes")),
         (Some(Why::Budget), _) => Some(budget("tokens")),
         (_, Verdict::Budget(part)) if budget::has(task, part) => Some(budget(part)),

@@ -5,9 +5,10 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use agora_core::bundle::{Ask, Bundle, BundleBody, Capability, EnvBundle, Manifest, Model, Subagent};
-use agora_core::limits::MANIFEST_BYTES;
+use agora_core::limits::{LONGEST_DISPATCH_SECONDS, MANIFEST_BYTES};
 use agora_core::wire::manifest::{BundleAt, DispatchManifest, Location};
 use agora_core::{ContentHash, Name};
 use sha2::{Digest, Sha256};
@@ -40,6 +41,16 @@ impl Task {
     pub(crate) fn limits(&self) -> Limits {
         let limits = &self.manifest.limits;
         Limits { time: None, memory_bytes: limits.memory_bytes, processes: limits.processes }
+    }
+
+    /// Returns how long the agent may take: with a person at it, as long as anything may.
+    pub(crate) fn time(&self) -> Duration {
+        Duration::from_secs(u64::from(match self.occasion {
+            Occasion::TakenOver => LONGEST_DISPATCH_SECONDS,
+            Occasion::First | Occasion::Answered(_) | Occasion::Continued { .. } => {
+                self.manifest.limits.timeout_seconds
+            }
+        }))
     }
 
     /// Returns the model that was asked for: the dispatch's, else the subagent's.

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use agora_core::limits::{LINE_STDERR_BYTES, LINE_STDOUT_BYTES};
+use agora_core::provider::compute::Terminal;
 use agora_core::wire::line::{Ran, Said};
 
 use super::channel::{Channel, Listening};
@@ -14,8 +15,10 @@ use crate::child::drain::{Capped, Lines, Redacting, Tee};
 use crate::child::{Ended, GRACE, How, Limits, Sink, Spec, Stopper};
 use crate::desk::Desk;
 use crate::fault::{Fault, workspace};
+use crate::needs_input::resume::Occasion;
 use crate::progress::{Follower, Progress, Step};
 use crate::steps::fetch::Task;
+use crate::terminal::Vigil;
 
 /// The agent has ended, and nothing that it started is left.
 pub(crate) struct Invoked {
@@ -50,15 +53,23 @@ pub(crate) fn run(listening: Listening, desk: &mut Desk) -> Result<Invoked, Faul
         session: session.as_ref(),
         left: Allowance { turns: left.turns, tokens: left.tokens, usd: left.usd },
     };
-    let invocation = runtime.plan(&job)?;
+    let terminal = desk.terminal.take();
+    let invocation = match (&task.occasion, &terminal) {
+        (Occasion::TakenOver, Some(terminal)) => {
+            desk.place.give_terminal(terminal).map_err(workspace("giving the agent its terminal"))?;
+            runtime.attend(&job, terminal)?
+        }
+        (Occasion::TakenOver, None) => return Err(Fault::NoTerminal),
+        (Occasion::First | Occasion::Answered(_) | Occasion::Continued { .. }, _) => runtime.plan(&job)?,
+    };
     if let Some(resumed) = &mut desk.report.resumed_with {
         resumed.session = invocation.resumed;
     }
-    let timeout = Duration::from_secs(u64::from(task.manifest.limits.timeout_seconds));
+    let timeout = task.time();
     let time = left.time.map_or(timeout, |left| left.min(timeout));
     let limits = Limits { time: Some(time), ..task.limits() };
     let (spec, listener) = spec(invocation, &environment, limits, desk);
-    let (ended, exit) = match supervise(spec, listener, channel.as_mut(), desk) {
+    let (ended, exit) = match supervise(spec, listener, terminal, channel.as_mut(), desk) {
         Ok(ran) => ran,
         Err(fault) => {
             if let Some(channel) = channel {
@@ -95,6 +106,7 @@ fn spec(
 fn supervise(
     spec: Spec,
     listener: Box<dyn Listener>,
+    terminal: Option<Terminal>,
     channel: Option<&mut Channel>,
     desk: &mut Desk,
 ) -> Result<(Ended, RuntimeExit), Fault> {
@@ -127,8 +139,12 @@ fn supervise(
     if let Some(channel) = channel {
         channel.may_stop(running.stopper()).map_err(workspace("watching the channel"))?;
     }
+    let vigil = terminal.map(|terminal| Vigil::keep(terminal, running.stopper())).transpose();
+    let vigil = vigil.map_err(workspace("watching the terminal"))?;
     let ended = running.wait();
     desk.cancel.unwatch();
+    // With it goes the last hold on the terminal: whoever sits there sees that the program has ended.
+    drop(vigil);
     drop(follower);
     let text = |capped: &Mutex<Capped>| capped.lock().unwrap_or_else(PoisonError::into_inner).text();
     let (stdout, stderr) = (text(&stdout), text(&stderr));

@@ -118,6 +118,7 @@ fn words(task: &Task, desk: &Desk) -> Result<Words, Fault> {
         PromptData::new(&input, manifest.thread_id.as_str(), manifest.dispatch_id.as_str(), resumption);
     let data = match &task.occasion {
         Occasion::Continued { message } => data.continued(message.as_deref()),
+        Occasion::TakenOver => data.continued(None),
         Occasion::First | Occasion::Answered(_) => data,
     };
     let state = &manifest.partial_state.0;

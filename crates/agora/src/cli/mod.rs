@@ -62,8 +62,8 @@ Set up:
   init         Set up: a login, a project's agents, settings
   doctor       See what this machine can do, and what is missing
 
-Also: subagent, capability, env, auth, trust, dispatch, thread, status, mcp, protocol, explain,
-      deploy, sync, image, gc, completions.
+Also: takeover, subagent, capability, env, auth, trust, dispatch, thread, status, mcp, protocol,
+      explain, deploy, sync, image, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -106,6 +106,8 @@ enum Command {
     Answer(answer::Answer),
     Cancel(dispatch::cancel::Cancel),
     Continue(dispatch::go_on::Continue),
+    #[command(hide = true)]
+    Takeover(dispatch::takeover::Takeover),
     Apply(dispatch::apply::Apply),
     #[command(subcommand, visible_alias = "threads", hide = true)]
     Thread(thread::Thread),
@@ -214,6 +216,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Answer(command) => return command.run(&context).await,
             Command::Cancel(command) => return command.run(&context).await,
             Command::Continue(command) => return command.run(&context).await,
+            Command::Takeover(command) => return command.run(&context).await,
             Command::Apply(command) => return command.run(&context).await,
             Command::Thread(command) => return command.run(&context).await,
             Command::Protocol(command) => return command.run(&context).await,
@@ -254,6 +257,7 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
         | Command::Answer(_)
         | Command::Cancel(_)
         | Command::Continue(_)
+        | Command::Takeover(_)
         | Command::Apply(_)
         | Command::Thread(_)
         | Command::Protocol(_)

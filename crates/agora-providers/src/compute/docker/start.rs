@@ -24,6 +24,9 @@ use crate::shelf::LocalShelf;
 const WORDS: usize = 4096;
 
 pub(super) async fn start(containers: &Containers, launch: Launch) -> Result<(), ComputeError> {
+    if launch.terminal.is_some() {
+        return Err(ComputeError::NoTerminal);
+    }
     let dir = containers.dir(&launch.dispatch_id);
     let unusable = |error: io::Error| {
         ComputeError::NotStarted(containers.home.unavailable("start the worker in", dir.root(), error))

@@ -3,6 +3,7 @@
 mod identity;
 mod life;
 mod start;
+mod stdin;
 
 use std::ffi::OsString;
 use std::io;
@@ -58,6 +59,10 @@ impl LocalProcess {
 
 #[async_trait]
 impl Compute for LocalProcess {
+    fn has_terminals(&self) -> bool {
+        true
+    }
+
     async fn start(&self, launch: Launch) -> Result<(), ComputeError> {
         let (starter, dir) = (self.starter.clone(), self.dir(&launch.dispatch_id));
         let at = dir.clone();

@@ -7,10 +7,10 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
@@ -19,6 +19,7 @@ use agora_core::provider::compute::Launch;
 use super::identity::Identity;
 use super::life::{Life, open_to_write};
 use super::past;
+use super::stdin::WorkerInput;
 use crate::compute::turn::Turn;
 use crate::dispatch_dir::DispatchDir;
 use crate::home::Home;
@@ -66,9 +67,12 @@ impl Starter {
         // Before there is something to wait for: a worker that nobody waits for would stay as a dead entry in the table.
         let reaper = reaper()?;
         let mut command = self.command(dir, launch);
-        command.stdout(open_to_write(&dir.events())?).stderr(life.share()?);
+        let (theirs, stdin) = WorkerInput::new(launch.terminal.as_ref())?;
+        command.stdin(theirs).stdout(open_to_write(&dir.events())?).stderr(life.share()?);
         let mut child = command.spawn()?;
-        let told = self.introduce(dir, &mut child, launch);
+        // With it goes our own copy of the worker's end.
+        drop(command);
+        let told = self.introduce(dir, &child, stdin, launch);
         if told.is_err() {
             // It has no guards: they come after the bootstrap.
             let _ = child.kill();
@@ -82,11 +86,16 @@ impl Starter {
     }
 
     /// Stores who the worker is, and only then tells it what to do.
-    fn introduce(&self, dir: &DispatchDir, child: &mut Child, launch: &Launch) -> io::Result<()> {
+    fn introduce(
+        &self,
+        dir: &DispatchDir,
+        child: &Child,
+        stdin: WorkerInput,
+        launch: &Launch,
+    ) -> io::Result<()> {
         let identity = Identity::of(child.id())?;
         self.home.put(&dir.worker(), &identity.to_bytes()?).map_err(io::Error::other)?;
-        let mut stdin = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        stdin.write_all(launch.bootstrap.expose().as_bytes())
+        stdin.tell(launch.bootstrap.expose().as_bytes())
     }
 
     #[expect(clippy::disallowed_methods, reason = "this provider runs workers as processes")]
@@ -100,8 +109,7 @@ impl Starter {
             .env("AGORA_DISPATCH_DIR", dir.root())
             .env("AGORA_ADAPTER", &launch.runtime)
             // What a terminal sends to the engine's group is not meant for the worker.
-            .process_group(0)
-            .stdin(Stdio::piped());
+            .process_group(0);
         let adapters = self.home.root().join("adapters");
         if adapters.is_dir() {
             command.env("AGORA_ADAPTERS_DIR", adapters);

@@ -53,12 +53,18 @@ pub(super) fn settings(job: &Job<'_>, occasion: &Occasion<'_>) -> Result<Value, 
     if job.task.switches.permission == Permission::Scoped {
         hooks["PermissionRequest"] = json!([command("*", &format!("touch {}", quoted(&flag(job))))]);
     }
-    let mut settings =
-        json!({"disableAllHooks": false, "apiKeyHelper": "", "hooks": hooks, "env": pins(job)});
+    let mut settings = pinned(job);
+    settings["disableAllHooks"] = json!(false);
+    settings["hooks"] = hooks;
     if let Some(rule) = occasion.allowed {
         settings["permissions"] = json!({"allow": [rule]});
     }
     Ok(settings)
+}
+
+/// Returns the settings without a hook: what a workspace may not say, whoever watches the agent.
+pub(super) fn pinned(job: &Job<'_>) -> Value {
+    json!({"apiKeyHelper": "", "env": pins(job)})
 }
 
 /// Ends the run once a question was written, or a call was denied that should become one. After a whole turn, and also when a

@@ -5,6 +5,7 @@
 //! that very call.
 
 mod ask;
+pub(super) mod attended;
 mod doing;
 mod envelope;
 mod hooks;
@@ -21,7 +22,7 @@ use serde_json::Value;
 
 use super::{Invocation, Job, check_size, words, write_aid};
 use crate::child::{Input, SoftSignal};
-use crate::fault::{Fault, workspace};
+use crate::fault::Fault;
 use crate::needs_input::file::{self, Found};
 use crate::switches::Permission;
 use listen::Listening;
@@ -60,12 +61,10 @@ pub(super) fn plan(job: &Job<'_>) -> Result<Invocation, Fault> {
     if let Some(text) = system_prompt(job) {
         add("--append-system-prompt-file", &write_aid(job.place, "claude/system-prompt.md", &text)?);
     }
-    if let Some(model) = job.task.model() {
-        add("--model", &model_name(&model));
-    }
     if let Some(session) = goes_on.session {
         add("--resume", &session.id);
     }
+    character(job, &mut add)?;
     let own = |key: &str| job.task.subagent.claude.as_ref().and_then(|fields| fields.get(key));
     let turns = own("maxTurns").and_then(Value::as_u64).and_then(|turns| u32::try_from(turns).ok());
     if let Some(turns) = [turns, job.left.turns].into_iter().flatten().min() {
@@ -73,9 +72,6 @@ pub(super) fn plan(job: &Job<'_>) -> Result<Invocation, Fault> {
     }
     if let Some(usd) = job.left.usd {
         add("--max-budget-usd", &usd.to_string());
-    }
-    if let Some(effort) = own("effort").and_then(Value::as_str) {
-        add("--effort", &effort);
     }
     if job.left.tokens.is_some() {
         // Without it, what the model wrote is counted only at the end.
@@ -85,16 +81,6 @@ pub(super) fn plan(job: &Job<'_>) -> Result<Invocation, Fault> {
         let schema = Value::Object(schema.clone()).to_string();
         check_size("`outputSchema`", schema.len(), LONGEST_ARGUMENT)?;
         add("--json-schema", &schema);
-    }
-    if let Some(tools) = own("tools").and_then(list) {
-        // Whoever restricts an agent's tools did not mean to take its voice.
-        add("--tools", &[&tools[..], &["AskUserQuestion".to_owned()]].concat().join(","));
-    }
-    if let Some(tools) = own("disallowedTools").and_then(list) {
-        add("--disallowedTools", &tools.join(","));
-    }
-    for plugin in plugins(&job.place.work())? {
-        add("--plugin-dir", &job.place.inside().work.join(plugin));
     }
     if may_ask {
         // Without somebody to show it to, the tool is not offered; the hook answers before anybody is asked.
@@ -122,6 +108,33 @@ pub(super) fn plan(job: &Job<'_>) -> Result<Invocation, Fault> {
         listener: Box::new(Listening::new(job, goes_on.session, unused(job))),
         resumed: goes_on.session.is_some(),
     })
+}
+
+/// Says who the agent is, whoever watches it: its model, its tools, its plugins.
+fn character(job: &Job<'_>, add: &mut dyn FnMut(&str, &dyn AsRef<std::ffi::OsStr>)) -> Result<(), Fault> {
+    if let Some(model) = job.task.model() {
+        add("--model", &model_name(&model));
+    }
+    let own = |key: &str| job.task.subagent.claude.as_ref().and_then(|fields| fields.get(key));
+    if let Some(effort) = own("effort").and_then(Value::as_str) {
+        add("--effort", &effort);
+    }
+    if let Some(tools) = own("tools").and_then(list) {
+        // Whoever restricts an agent's tools did not mean to take its voice.
+        add("--tools", &[&tools[..], &["AskUserQuestion".to_owned()]].concat().join(","));
+    }
+    if let Some(tools) = own("disallowedTools").and_then(list) {
+        add("--disallowedTools", &tools.join(","));
+    }
+    for plugin in plugins(&job.place.work())? {
+        add("--plugin-dir", &job.place.inside().work.join(plugin));
+    }
+    Ok(())
+}
+
+/// Tells whether a name is a conversation's, and no flag.
+fn is_session_id(id: &str) -> bool {
+    id.len() == 36 && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') && !id.starts_with('-')
 }
 
 /// Hears an output that no program printed.
@@ -174,16 +187,22 @@ impl<'a> Resumed<'a> {
 fn trust_the_workspace(job: &Job<'_>) -> Result<(), Fault> {
     let work = job.place.inside().work.display().to_string();
     let trust = serde_json::json!({"projects": {work: {"hasTrustDialogAccepted": true}}});
-    let file = job.place.home().join(".claude.json");
-    std::fs::write(&file, trust.to_string())
-        .and_then(|()| job.place.give(&file))
-        .map_err(workspace("writing the runtime's settings"))
+    attended::write_known(job, &trust)
 }
 
 fn environment(job: &Job<'_>, goes_on: &Resumed<'_>) -> Vec<(&'static str, OsString)> {
+    let mut set = always(job);
+    // A sub-agent in the background would outlive the turn in which it asked.
+    set.push(("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1".into()));
+    if goes_on.drops_a_call {
+        set.push(("CLAUDE_CODE_DROP_UNAVAILABLE_DEFERRED_TOOL", "1".into()));
+    }
+    set
+}
+
+/// What it is told by variables, whoever watches it.
+fn always(job: &Job<'_>) -> Vec<(&'static str, OsString)> {
     let mut set: Vec<(&'static str, OsString)> = vec![
-        // A sub-agent in the background would outlive the turn in which it asked.
-        ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1".into()),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".into()),
         ("DISABLE_AUTOUPDATER", "1".into()),
         ("DISABLE_ERROR_REPORTING", "1".into()),
@@ -191,9 +210,6 @@ fn environment(job: &Job<'_>, goes_on: &Resumed<'_>) -> Vec<(&'static str, OsStr
     ];
     if !job.environment.has("CLAUDE_CODE_MAX_RETRIES") {
         set.push(("CLAUDE_CODE_MAX_RETRIES", RETRIES.into()));
-    }
-    if goes_on.drops_a_call {
-        set.push(("CLAUDE_CODE_DROP_UNAVAILABLE_DEFERRED_TOOL", "1".into()));
     }
     if rustix::process::geteuid().is_root() {
         // As root it refuses to skip permissions, unless it is told that it stands in a sandbox.

@@ -42,6 +42,9 @@ pub(in crate::cli) struct Listed {
     accepted_at: Timestamp,
     started_at: Option<Timestamp>,
     ended_at: Option<Timestamp>,
+    /// Who sat at it, when a person had taken the thread over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    person: Option<String>,
     /// How many come before it, while it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<u64>,
@@ -75,7 +78,9 @@ impl List {
 pub(in crate::cli) async fn list_one(agora: &Agora, row: DispatchRow) -> Result<Listed, Failure> {
     let waits = row.state == StateWord::Accepted && !row.claimed;
     let place = if waits { agora.place(&row.dispatch_id).await? } else { None };
+    let person = agora.person(&row.dispatch_id).await?.map(|by| by.principal);
     Ok(Listed {
+        person,
         state: shown_state(row.state, row.claimed),
         dispatch_id: row.dispatch_id.to_string(),
         thread_id: row.thread_id.to_string(),
@@ -99,6 +104,10 @@ fn table(listed: &[Listed], now: Timestamp) -> String {
             Some(0) => format!("{} (next)", one.state),
             Some(ahead) => format!("{} ({ahead} before it)", one.state),
             None => one.state.to_owned(),
+        };
+        let state = match &one.person {
+            Some(person) => format!("{state} ({person})"),
+            None => state,
         };
         let took = one.started_at.map(|from| between(from, one.ended_at.unwrap_or(now))).unwrap_or_default();
         let labels: Vec<&str> = one.labels.iter().map(Name::as_str).collect();

@@ -10,6 +10,7 @@ pub(super) mod options;
 pub(super) mod pause;
 pub(super) mod run;
 pub(super) mod show;
+pub(super) mod takeover;
 pub(super) mod watch;
 
 use agora_core::ThreadId;

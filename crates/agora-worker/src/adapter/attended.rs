@@ -1,0 +1,168 @@
+//! A run that a person sits at: the runtime's own interactive program, or a shell where it has none.
+//!
+//! What is typed and printed goes between the terminal and the program. Nothing of it is read or kept here: a person types secrets.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use agora_core::provider::compute::Terminal;
+use agora_core::reason::FailureCode;
+use agora_core::wire::report::{SessionMark, Usage};
+use rustix::process::Signal;
+
+use super::{End, Invocation, Job, Listener, RuntimeExit, Verdict};
+use crate::child::{How, Input, SoftSignal, Why};
+use crate::fault::Fault;
+
+/// How a shell says that it was hung up on.
+const HUNG_UP: i32 = 128 + Signal::HUP.as_raw();
+
+/// What the conversation is once the person has left it, and what it has used by then.
+pub(super) type Afterwards = Box<dyn FnOnce() -> (Option<SessionMark>, Option<Usage>) + Send>;
+
+/// Hears nothing, and says how it ended.
+pub(super) struct Attended {
+    pub(super) program: &'static str,
+    pub(super) afterwards: Afterwards,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Attended {
+    /// Returns how an interactive program is run.
+    pub(super) fn invoke(self, program: PathBuf, terminal: &Terminal) -> Invocation {
+        Invocation {
+            program,
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            stdin: Input::Terminal(terminal.clone()),
+            // Also what ends it when the terminal goes: a shell takes no other.
+            soft: SoftSignal::HangUp,
+            listener: Box::new(self),
+            resumed: false,
+        }
+    }
+}
+
+impl Listener for Attended {
+    fn line(&mut self, _: &[u8]) -> Option<Why> {
+        None
+    }
+
+    fn conclude(self: Box<Self>, end: &End<'_>) -> RuntimeExit {
+        let Self { program, afterwards, mut warnings } = *self;
+        let killed = |signal: Signal| end.ended.how == How::Killed(signal.as_raw());
+        let deaf = end.ended.stopped == Some(Why::Terminal) && killed(Signal::KILL);
+        let gone = deaf || killed(Signal::HUP) || end.ended.how == How::Exited(HUNG_UP);
+        let verdict = match end.ended.how {
+            How::Exited(0) => Verdict::Success,
+            _ if gone => {
+                warnings.push("its terminal went away; what was done until then is kept".to_owned());
+                Verdict::Success
+            }
+            How::Exited(_) | How::Killed(_) => {
+                Verdict::failed(FailureCode::AgentExit, format!("{program} {}", end.how()))
+            }
+        };
+        let (session, usage) = afterwards();
+        RuntimeExit { session, usage, warnings, ..RuntimeExit::new(verdict, "") }
+    }
+}
+
+/// Plans a shell in the workspace, behind the same wall, for a runtime that has no interactive program.
+pub(super) fn shell(job: &Job<'_>, runtime: &str, terminal: &Terminal) -> Result<Invocation, Fault> {
+    let session = job.session.cloned();
+    let attended = Attended {
+        program: "the shell",
+        // Nobody spoke to the runtime: its conversation is what it was.
+        afterwards: Box::new(move || (session, None)),
+        warnings: vec![format!("`{runtime}` has no interactive program: it was a shell in its workspace")],
+    };
+    let resumed = job.session.is_some();
+    Ok(Invocation { resumed, ..attended.invoke(job.place.shell.clone(), terminal) })
+}
+
+/// Finds the file that was written last, among those of a form, at a depth below a directory. Nothing is followed: the agent made them.
+pub(super) fn newest(dir: &Path, depth: usize, form: &dyn Fn(&str) -> bool) -> Option<PathBuf> {
+    let mut found: Vec<(std::time::SystemTime, PathBuf)> = Vec::new();
+    let mut left = vec![(dir.to_owned(), depth)];
+    while let Some((dir, depth)) = left.pop() {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            let Ok(about) = entry.metadata() else { continue };
+            if depth > 0 && about.is_dir() {
+                left.push((entry.path(), depth - 1));
+            } else if depth == 0
+                && about.is_file()
+                && entry.file_name().to_str().is_some_and(form)
+                && let Ok(written) = about.modified()
+            {
+                found.push((written, entry.path()));
+            }
+        }
+    }
+    found.into_iter().max().map(|(_, path)| path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::child::Ended;
+
+    fn ended(how: How, stopped: Option<Why>) -> RuntimeExit {
+        let attended =
+            Attended { program: "claude", afterwards: Box::new(|| (None, None)), warnings: Vec::new() };
+        let ended = Ended {
+            how,
+            stopped,
+            out_of_memory: false,
+            too_many_processes: false,
+            duration: std::time::Duration::ZERO,
+            leftovers: false,
+        };
+        Box::new(attended).conclude(&End { ended: &ended, stdout: "", stderr: "" })
+    }
+
+    #[test]
+    fn leaving_is_no_failure_however_one_leaves() {
+        for (how, stopped, warnings) in [
+            (How::Exited(0), None, 0),
+            // Its own end closes the terminal, too.
+            (How::Exited(0), Some(Why::Terminal), 0),
+            (How::Exited(HUNG_UP), None, 1),
+            (How::Killed(1), None, 1),
+            (How::Killed(9), Some(Why::Terminal), 1),
+        ] {
+            let exit = ended(how, stopped);
+            assert!(matches!(exit.verdict, Verdict::Success), "{how:?}");
+            assert_eq!(exit.warnings.len(), warnings, "{how:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_failed_has_failed() {
+        for (how, stopped) in
+            [(How::Exited(3), None), (How::Exited(3), Some(Why::Terminal)), (How::Killed(9), None)]
+        {
+            assert!(matches!(ended(how, stopped).verdict, Verdict::Failed { .. }), "{how:?}");
+        }
+    }
+
+    #[test]
+    fn the_newest_file_is_found_and_no_link_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, age: u64| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let file = fs::File::create(&path).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1000 - age)).unwrap();
+            path
+        };
+        write("a/old.jsonl", 9);
+        let newest_one = write("b/new.jsonl", 5);
+        write("b/newer.txt", 1);
+        write("b/c/deeper.jsonl", 1);
+        std::os::unix::fs::symlink("/etc/passwd", dir.path().join("b/link.jsonl")).unwrap();
+        let form = |name: &str| name.ends_with(".jsonl");
+        assert_eq!(newest(dir.path(), 1, &form), Some(newest_one));
+        assert_eq!(newest(&dir.path().join("nowhere"), 1, &form), None);
+    }
+}

@@ -1,0 +1,82 @@
+//! The terminal of a person who took a thread over. The worker never speaks through it: it is the agent's.
+
+use std::io::{self, IoSliceMut, PipeWriter};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::thread::{self, JoinHandle};
+
+use agora_core::provider::compute::Terminal;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+
+use crate::child::{Stopper, Why};
+
+/// Takes the terminal that comes before the bootstrap, where standard input is a socket. A pipe brings none.
+pub(crate) fn receive(stdin: impl AsFd) -> io::Result<Option<Terminal>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut attached = RecvAncillaryBuffer::new(&mut space);
+    // The byte that it comes with, and not one of the bootstrap's.
+    let mut byte = [0];
+    let mut into = [IoSliceMut::new(&mut byte)];
+    loop {
+        match recvmsg(&stdin, &mut into, &mut attached, RecvFlags::CMSG_CLOEXEC) {
+            Ok(_) => break,
+            Err(Errno::INTR) => {}
+            Err(Errno::NOTSOCK) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let mut ends = attached.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(ends) => Some(ends),
+        _ => None,
+    });
+    Ok(ends.next().and_then(|mut ends| ends.next()).map(Terminal::new))
+}
+
+/// Watches whether anybody sits at a terminal, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Vigil {
+    /// Dropping it is the sign that nobody needs to watch any more.
+    over: Option<PipeWriter>,
+    watcher: Option<JoinHandle<()>>,
+}
+
+impl Vigil {
+    /// Stops the agent when the other end of its terminal is closed: one that does not care for that would go on for nobody.
+    pub(crate) fn keep(terminal: Terminal, agent: Stopper) -> io::Result<Self> {
+        let (ended, over) = io::pipe()?;
+        let watch = move || {
+            if hangs_up(terminal.as_fd(), ended.as_fd()) {
+                agent.stop(Why::Terminal);
+            }
+        };
+        let watcher = thread::Builder::new().name("terminal".into()).spawn(watch)?;
+        Ok(Self { over: Some(over), watcher: Some(watcher) })
+    }
+}
+
+impl Drop for Vigil {
+    fn drop(&mut self) {
+        self.over = None;
+        if let Some(watcher) = self.watcher.take() {
+            let _ = watcher.join();
+        }
+    }
+}
+
+/// Returns true when the terminal's other end is closed, and false when the watch is over before that.
+fn hangs_up(terminal: BorrowedFd<'_>, ended: BorrowedFd<'_>) -> bool {
+    loop {
+        let mut both = [
+            PollFd::from_borrowed_fd(terminal, PollFlags::empty()),
+            PollFd::from_borrowed_fd(ended, PollFlags::IN),
+        ];
+        match poll(&mut both, None) {
+            Ok(_) if !both[1].revents().is_empty() => return false,
+            Ok(_) if both[0].revents().contains(PollFlags::HUP) => return true,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
