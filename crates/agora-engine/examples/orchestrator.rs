@@ -110,7 +110,7 @@ pub(crate) async fn run(agora: &Agora) -> Result<Vec<String>, Box<dyn Error>> {
     agora.register_subagent(&"planner".parse()?, serde_json::from_value(planner)?, &[]).await?;
 
     let policy = Policy { known: BTreeMap::from([("Database", "sqlite")]) };
-    let me = Answerer { principal: "service:orchestrator".into(), door: "library".into() };
+    let me = Answerer::new("user:ann", "orchestrator");
     let (mut books, mut told) = (Books::default(), Vec::new());
 
     let thread = agora.dispatch(Dispatch::to("planner").input(json!({"task": "plan the move"}))).await?;
@@ -119,7 +119,7 @@ pub(crate) async fn run(agora: &Agora) -> Result<Vec<String>, Box<dyn Error>> {
     told.push(format!("{}: nothing runs", paused.state));
 
     // Hours later a person answers: with `agora answer`, or through whatever asked them. From any process.
-    let person = Answerer { principal: "user:ann".into(), door: "chat".into() };
+    let person = Answerer::new("user:ann", "chat");
     let (next, _) = agora.thread(&id).await?.answer("no", &person).await?;
     let done = drive(next, &policy, &me, &mut books, &mut told).await?;
 

@@ -38,12 +38,6 @@ impl Terminal {
         rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
     }
 
-    /// Kills the command, which cannot do anything about it, and returns when it is gone.
-    pub fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
     /// Ends what the command has started.
     pub fn end_children(&self) {
         let id = self.child.id();

@@ -165,7 +165,11 @@ impl Teller<'_> {
             return;
         }
         // With the same write as what made it go on, so that its moment is told already.
-        self.page.below(&format!("it went on as {id}"));
+        let person = self.result(id).and_then(|result| result.person.as_deref());
+        self.page.below(&match person {
+            Some(person) => format!("{} took it over ({id})", plain(person)),
+            None => format!("it went on as {id}"),
+        });
         if let Some(message) = self.story.messages.get(id) {
             for line in first_lines(message) {
                 self.page.within(&line);
@@ -251,6 +255,9 @@ impl Teller<'_> {
                             "nobody answered in time, so the asker's default holds: {}",
                             asking::replies(replies)
                         )
+                    }
+                    AtExpiry::Stale(_) => {
+                        "what it rested on had changed, and its route says that it fails then".to_owned()
                     }
                 };
                 self.page.at(entry.at, &format!("expired{after}: {then}"));

@@ -132,7 +132,9 @@ impl Checkpoint {
             state.insert("files".to_owned(), json!(self.files));
         }
         let context = Some(self.context.clone()).filter(|context| !context.is_empty());
-        let raw = RawQuestion { questions: vec![item], context, partial_state: Value::Object(state) };
+        let partial_state = Value::Object(state);
+        let raw =
+            RawQuestion { questions: vec![item], context, partial_state, ..RawQuestion::default() };
         Question::new(raw).map_err(Malformed::Question)
     }
 

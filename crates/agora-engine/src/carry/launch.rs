@@ -154,6 +154,12 @@ impl Engine {
         })
     }
 
+    /// Returns what a worker reported, if it did and signed it.
+    pub(crate) async fn report_of(&self, dispatch: &DispatchId) -> Result<Option<Report>, CarryError> {
+        let text = self.papers(dispatch).await?.report;
+        Ok(text.and_then(|text| self.read_report(dispatch, &text)))
+    }
+
     /// Reads what a worker reported, if it signed it.
     pub(crate) fn read_report(&self, dispatch: &DispatchId, text: &str) -> Option<Report> {
         let line = Line::parse(text.trim_end(), &self.world.keys.event_key(dispatch)).ok()?;

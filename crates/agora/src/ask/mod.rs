@@ -4,7 +4,7 @@ mod keys;
 mod line;
 mod menu;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
 
 use agora_core::answer::{Given, Reply};
 use agora_core::question::{Choosing, Item, Question};
@@ -17,8 +17,6 @@ use crate::progress::{columns, rows};
 use keys::Keys;
 use line::{Line, Typed};
 use menu::{Extras, Menu, Screen, Step};
-
-pub(crate) use keys::line;
 
 /// What came of asking.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +50,15 @@ pub(crate) struct Offer<'a> {
 /// Tells whether somebody is there to be asked: both what is asked and what is typed go through a terminal.
 pub(crate) fn somebody_is_there() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks for a word or two, with the terminal's own editing. Empty at the end of the input.
+pub(crate) fn word(question: &str) -> io::Result<String> {
+    let mut terminal = io::stderr();
+    terminal.write_all(question.as_bytes()).and_then(|()| terminal.flush())?;
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(line)
 }
 
 /// Asks every item of a question in turn.

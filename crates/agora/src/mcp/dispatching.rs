@@ -53,8 +53,8 @@ impl Desk {
                 dispatch_id: thread.dispatch_id().to_string(),
                 state: result.state.to_owned(),
             });
-            let open =
-                opened.agora.wall(&result.target).is_some_and(|wall| wall.isolation == Isolation::None);
+            let target = opened.agora.target(&result.target);
+            let open = target.is_some_and(|target| target.wall.isolation == Isolation::None);
             warnings
                 .extend(open.then(|| "there is no wall: the agent may do whatever your user may".to_owned()));
             if let Some(UsedLogin { source: LoginSource::Around, login }) = thread.login() {

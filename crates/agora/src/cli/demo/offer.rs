@@ -1,6 +1,6 @@
 //! Whether a real agent plays instead: only where one is there, can log in, and somebody says so.
 
-use std::io::{self, Write};
+use std::io;
 
 use agora_core::login::Vendor;
 use agora_engine::Dispatch;
@@ -58,8 +58,6 @@ async fn usable(context: &Context) -> Option<&'static Vendor> {
 fn says_yes(question: &str) -> Result<bool, Failure> {
     let failed =
         |error: io::Error| Failure::outside("terminal-lost", "the terminal cannot be read").because(error);
-    let mut terminal = io::stderr();
-    terminal.write_all(question.as_bytes()).and_then(|()| terminal.flush()).map_err(failed)?;
-    let said = ask::line().map_err(failed)?.unwrap_or_default();
+    let said = ask::word(question).map_err(failed)?;
     Ok(said.trim().to_ascii_lowercase().starts_with('y'))
 }

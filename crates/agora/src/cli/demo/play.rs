@@ -5,14 +5,14 @@ use std::time::Duration;
 use agora_core::answer::{Answerer, Given};
 use agora_core::state::{AskedQuestion, QuestionState};
 use agora_core::{DispatchId, Timestamp};
-use agora_engine::{Agora, Answered, DispatchResult, Reaction, Thread};
+use agora_engine::{Agora, Answered, DispatchResult, Thread};
 use serde_json::{Value, json};
 
 use super::engine::EngineProcess;
 use super::place::{Place, own_agora};
 use super::screen::Screen;
 use super::{Cast, processes, script};
-use crate::ask::{self, Asked};
+use crate::ask::{self, Asked, Offer};
 use crate::cli::Context;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
@@ -257,14 +257,15 @@ impl<'a> Play<'a> {
             };
             self.screen
                 .say(&format!("no terminal: answering `{}` for you, as --answer would", plain(&default)))?;
-            let by = Answerer { principal: "agora-demo".to_owned(), door: "demo".to_owned() };
+            let by = Answerer::new(person::at_the_terminal().principal, "demo");
             return Ok((Given::Text(default), by));
         }
         let unheard = |error| Failure::outside("terminal-lost", "the terminal cannot be read").because(error);
-        match ask::ask(&asked.question).map_err(unheard)? {
+        let offer = Offer { diff: None, helpers: &self.context.config.helpers(), skip: false };
+        match ask::ask(&asked.question, offer).map_err(unheard)? {
             Asked::Interrupted => Err(Halt::End(End::Interrupted)),
-            Asked::Reaction(Reaction::Answer(given)) => Ok((given, person::at_the_terminal())),
-            Asked::Reaction(Reaction::Leave | Reaction::Decline) => {
+            Asked::Answer(given) => Ok((given, person::at_the_terminal())),
+            Asked::Leave | Asked::Skip | Asked::Decline => {
                 self.screen.say("You left it open. In your own work it would wait, for days if need be; this one is gone with the demo.")?;
                 Err(Halt::End(End::Unanswered))
             }

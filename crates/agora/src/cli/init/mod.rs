@@ -2,7 +2,7 @@
 
 mod offer;
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -102,11 +102,7 @@ fn is_a_person(context: &Context) -> bool {
 fn ask(question: &str) -> Result<String, Failure> {
     let failed =
         |error: io::Error| Failure::outside("no-answer", "the terminal cannot be asked").because(error);
-    let mut terminal = io::stderr();
-    terminal.write_all(question.as_bytes()).and_then(|()| terminal.flush()).map_err(failed)?;
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line).map_err(failed)?;
-    Ok(line)
+    crate::ask::word(question).map_err(failed)
 }
 
 fn sentence(text: &str) -> String {
