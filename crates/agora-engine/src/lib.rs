@@ -21,6 +21,8 @@
 //!  trust        which project's `agora.toml` may say what only a user's may
 //!  dispatching  what is asked of [`Agora`] about dispatches          handle   a thread in the caller's hands
 //!  inbox        questions that are open ─▶ an answer, signed, which is the next dispatch; `drive` through any number of pauses
+//!  route        commands that are asked, people who are reminded, the end of patience    notice   telling people
+//!  serve        the permanent carrier
 //!  apply        the work of a thread ─▶ the user's tree, a branch or a commit
 //!  dispatch     a request ─▶ a job: names become hashes, once, and   settings, world   all that it works with
 //!               one login is chosen (login)
@@ -86,9 +88,11 @@ mod inbox;
 mod notice;
 mod plan;
 mod prepare;
+mod route;
 #[doc(hidden)]
 pub mod sabotage;
 mod secret;
+mod serve;
 mod settings;
 mod surroundings;
 mod tree;
@@ -117,10 +121,12 @@ pub use handle::{Events, Thread};
 pub use health::Health;
 #[cfg(feature = "docker")]
 pub use image::{BuildError, Built as BuiltImage, ImageRequest};
-pub use inbox::{Answered, Reaction, Refusal};
+pub use inbox::{Answered, QuestionStory, Reaction, Refusal, RoutedStep};
 pub use notice::{Notice, NoticeKind, Notifier, Quiet};
 pub use plan::{Applied, Plan, PlannedEntry};
+pub use route::{Heard, RouteCommands};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
+pub use serve::Served;
 pub use settings::{ContainerTarget, Ignored, Settings, SettingsError, TargetSettings};
 pub use surroundings::{PROJECT_DIR, Surroundings};
 pub use tree::TreeFault;

@@ -9,6 +9,7 @@
 //!  ground    what agents work on          git       the host's git, and what a repository is
 //!  compute   workers as processes         notice    hears that files change
 //!  clock     the time                     alarm     waking at a moment
+//!  program   a short program of the user's, heard out
 //! ```
 //!
 //! Nothing here is trusted by the rest of agora: hashes are checked by `agora_core::blobs`, rules are kept by
@@ -30,6 +31,7 @@ pub mod keys;
 pub mod lease;
 pub mod ledger;
 mod notice;
+pub mod program;
 pub mod registry;
 pub mod secret;
 pub mod shelf;

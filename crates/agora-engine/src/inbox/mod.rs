@@ -2,6 +2,7 @@
 
 mod answer;
 mod drive;
+mod story;
 
 use agora_core::provider::ledger::{OpenFilter, OpenQuestion};
 use agora_core::{DispatchId, QuestionId};
@@ -13,6 +14,7 @@ use crate::handle::Thread;
 
 pub use answer::{Answered, Refusal};
 pub use drive::Reaction;
+pub use story::{QuestionStory, RoutedStep};
 
 impl Agora {
     /// Returns questions that are open, those that wait longest first.

@@ -15,7 +15,9 @@ mod gc;
 mod image;
 mod inbox;
 mod init;
+mod route;
 mod run;
+mod serve;
 mod subagent;
 mod sync;
 mod thread;
@@ -58,7 +60,8 @@ Set up:
   subagent     Register what agent runs, and assign capabilities to it
   doctor       See what this machine can do, and what is missing
 
-Also: capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
+Also: capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, route,
+serve, completions.
 
 Options:
 {options}{after-help}";
@@ -108,6 +111,10 @@ enum Command {
     Image(image::Image),
     #[command(hide = true)]
     Carry(dispatch::carry::Carry),
+    #[command(subcommand, hide = true)]
+    Route(route::Route),
+    #[command(hide = true)]
+    Serve(serve::Serve),
     #[command(subcommand, visible_alias = "capabilities", hide = true)]
     Capability(capability::Capability),
     #[command(subcommand, visible_alias = "subagents")]
@@ -196,6 +203,8 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Thread(command) => return command.run(&context).await,
             Command::Gc(command) => return command.run(&context).await,
             Command::Carry(command) => return command.run(&context).await,
+            Command::Route(command) => return command.run(&context).await,
+            Command::Serve(command) => return command.run(&context).await,
             Command::Auth(command) => return command.run(&context).await,
             Command::Init(command) => command.run(&context).await,
             #[cfg(feature = "docker")]
@@ -230,7 +239,10 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
         | Command::Apply(_)
         | Command::Thread(_)
         | Command::Gc(_)
-        | Command::Carry(_) => waiting(&mut builder).build(),
+        | Command::Carry(_)
+        | Command::Doctor(_)
+        | Command::Route(_)
+        | Command::Serve(_) => waiting(&mut builder).build(),
         #[cfg(feature = "docker")]
         Command::Image(_) => waiting(&mut builder).build(),
         _ => builder.build(),

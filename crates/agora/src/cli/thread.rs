@@ -1,8 +1,8 @@
 //! `agora thread`: one piece of work, across all its dispatches.
 
 use agora_core::provider::ledger::{Filter, ThreadView};
-use agora_core::state::{DispatchState, QuestionState, ThreadState};
-use agora_engine::DispatchResult;
+use agora_core::state::{DispatchState, ThreadState};
+use agora_engine::{DispatchResult, QuestionStory};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -72,9 +72,7 @@ fn document(view: &ThreadView, dispatches: &[DispatchResult]) -> Value {
         ThreadState::Failed(failure) => Some(failure),
         _ => None,
     };
-    let questions = view.thread.questions().iter().map(|asked| {
-        json!({"questionId": asked.id, "state": question_state(asked.state), "question": asked.question})
-    });
+    let questions = view.thread.questions().iter().map(QuestionStory::from);
     json!({
         "threadId": view.thread_id,
         "state": state(view),
@@ -83,17 +81,6 @@ fn document(view: &ThreadView, dispatches: &[DispatchResult]) -> Value {
         "dispatches": dispatches,
         "questions": questions.collect::<Vec<_>>(),
     })
-}
-
-fn question_state(state: QuestionState) -> &'static str {
-    match state {
-        QuestionState::Asked => "asked",
-        QuestionState::Open => "open",
-        QuestionState::Answered => "answered",
-        QuestionState::Declined => "declined",
-        QuestionState::Expired => "expired",
-        QuestionState::Cancelled => "cancelled",
-    }
 }
 
 fn text(view: &ThreadView, dispatches: &[DispatchResult]) -> String {
