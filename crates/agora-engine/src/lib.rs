@@ -24,6 +24,8 @@
 //!  inbox        questions that are open ─▶ an answer, signed, which is the next dispatch; `drive` through any number of pauses
 //!  checklist    the pauses of a thread ─▶ whether each did what the user input protocol asks for, and what proves it
 //!  takeover     a thread goes on in the hands of a person, at a terminal
+//!  route        commands that are asked, people who are reminded, the end of patience    notice   telling people
+//!  serve        the permanent carrier
 //!  apply        the work of a thread ─▶ the user's tree, a branch or a commit
 //!  dispatch     a request ─▶ a job: names become hashes, once, and   settings, world   all that it works with
 //!               one login is chosen (login)
@@ -90,9 +92,11 @@ mod inbox;
 mod notice;
 mod plan;
 mod prepare;
+mod route;
 #[doc(hidden)]
 pub mod sabotage;
 mod secret;
+mod serve;
 mod settings;
 mod status;
 mod surroundings;
@@ -129,12 +133,14 @@ pub use health::Health;
 #[cfg(feature = "docker")]
 pub use image::{BuildError, Built as BuiltImage, ImageRequest};
 pub use inbox::{
-    Answered, Closing, InboxNews, InboxWatch, Passed, QuestionStory, Reaction, Refusal, StoryAnswer,
-    ThreadStory, Totals, thread_state,
+    Answered, Closing, InboxNews, InboxWatch, OnRoute, Passed, QuestionStory, Reaction, Refusal, RoutedStep,
+    StoryAnswer, ThreadStory, Totals, thread_state,
 };
 pub use notice::{Notice, NoticeKind, Notifier, Quiet};
 pub use plan::{Applied, Plan, PlannedEntry};
+pub use route::{Heard, RouteCommands};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
+pub use serve::Served;
 pub use settings::{ContainerTarget, Ignored, McpSettings, Settings, SettingsError, TargetSettings};
 pub use status::{Status, StatusDocument, Trouble, glance, last_trouble};
 pub use surroundings::{PROJECT_DIR, Surroundings};

@@ -239,13 +239,6 @@ impl Engine {
             IfStale::AskAgain => Refusal::Changed { question_id, stale: stale.clone() },
             IfStale::Fail => Refusal::Stale { question_id, stale: stale.clone() },
         };
-        let over = matches!(refusal, Refusal::Stale { .. });
-        // Whoever dies before the rest is taken away leaves it behind, and is found by it.
-        let _lease = match over {
-            true => self.world().leases.try_take(&view.thread_id).await.map_err(CarryError::Lease),
-            false => Ok(None),
-        }
-        .map_err(Error::Carry)?;
         let what = refused(asked, submission, &refusal, stale);
         if !what.is_empty() {
             match self.append(view, what, Vec::new()).await {
@@ -254,8 +247,8 @@ impl Engine {
                 Err(error) => return Err(Error::Carry(CarryError::Ledger(error))),
             }
         }
-        if over {
-            self.clear_ended(view).await.map_err(Error::Carry)?;
+        if matches!(refusal, Refusal::Stale { .. }) {
+            self.close(&view.thread_id).await.map_err(Error::Carry)?;
         }
         Err(Error::Answer(refusal))
     }
@@ -284,7 +277,6 @@ fn refused(
     if matches!(refusal, Refusal::Stale { .. }) {
         let (question_id, at_expiry) = (asked.id.clone(), AtExpiry::Stale(stale));
         what.push(Record::QuestionExpired { question_id, at_expiry }.into());
-        what.push(Record::ThreadEnded {}.into());
     }
     what
 }

@@ -21,6 +21,7 @@ use crate::carry::CarryError;
 use crate::dispatch::result::DispatchResult;
 use crate::error::Error;
 use crate::handle::Thread;
+use crate::inbox::on_route::OnRoute;
 
 /// How many entries are read at once.
 const PAGE: usize = 500;
@@ -77,6 +78,8 @@ pub struct QuestionStory {
     pub declined_by: Option<Answerer>,
     /// The dispatch that goes on with the answer.
     pub next_dispatch_id: Option<DispatchId>,
+    /// On which terms it is asked, and what its route came to.
+    pub route: OnRoute,
     /// What else was recorded of it, in order: routes, reminders, answers that did not count.
     pub passed: Vec<Passed>,
 }
@@ -202,11 +205,12 @@ fn questions(view: &ThreadView, entries: &[Entry], now: Timestamp) -> Vec<Questi
     for (place, entry) in entries.iter().enumerate() {
         match &entry.what {
             Happening::Event(Event::NeedsInput { dispatch_id, question_id, question, .. }) => {
-                let state = view.thread.questions().iter().find(|asked| asked.id == *question_id);
+                let asked = view.thread.questions().iter().find(|asked| asked.id == *question_id);
+                let Some(asked) = asked else { continue };
                 stories.push(QuestionStory {
                     question_id: question_id.clone(),
                     dispatch_id: dispatch_id.clone(),
-                    state: question_state(state.map_or(QuestionState::Asked, |asked| asked.state)),
+                    state: question_state(asked.state),
                     question: question.clone(),
                     asked_at: entry.at,
                     closed_at: None,
@@ -214,6 +218,7 @@ fn questions(view: &ThreadView, entries: &[Entry], now: Timestamp) -> Vec<Questi
                     answer: None,
                     declined_by: None,
                     next_dispatch_id: None,
+                    route: OnRoute::from(asked),
                     passed: Vec::new(),
                 });
             }

@@ -1,5 +1,6 @@
 //! How an engine on this machine is set up, and the world that follows from it.
 
+mod commands;
 mod container;
 mod file;
 mod mcp;
@@ -39,6 +40,7 @@ use crate::carry::CarryError;
 use crate::error::Error;
 use crate::notice::{Notifier, Quiet};
 use crate::world::{Entropy, Target, Task, Tasks, World};
+use commands::LocalCommands;
 use vault::LocalVault;
 
 pub use container::ContainerTarget;
@@ -199,6 +201,7 @@ impl Settings {
             boot: boot_id().map_err(Error::Machine)?,
             agents: self.agents,
             notifier: Arc::clone(&self.notifier),
+            commands: Arc::new(LocalCommands),
         })
     }
 }

@@ -36,10 +36,28 @@ impl Doctor {
                 trouble.as_ref(),
             ));
         }
+        findings.extend(timers(context).await);
         context.ui.result(|| &findings, || findings.iter().map(line).collect())?;
         let broken = findings.iter().any(|finding| finding.status == Status::Broken);
         Ok(if broken { Exit::Outside } else { Exit::Done })
     }
+}
+
+/// Says whether anybody turns the timers that are set, if there are any.
+async fn timers(context: &Context) -> Option<Finding> {
+    // Looking must not make a ledger where there is none.
+    if !context.config.home().join("ledger.sqlite").is_file() {
+        return None;
+    }
+    let agora = context.config.dispatching().ok()?;
+    let next = agora.next_timer().await.ok()??;
+    let topic = "timers";
+    if agora.is_served() {
+        let detail = format!("`agora serve` runs, and turns the next one at {next}");
+        return Some(Finding { topic, status: Status::Ok, detail, fix: None });
+    }
+    let detail = format!("one is set for {next}, and nobody turns it by then but a command about dispatches");
+    Some(Finding { topic, status: Status::Note, detail, fix: Some("agora serve".to_owned()) })
 }
 
 /// Says whether everything of a sort is still what was stored; when not, with what, and what mends the first of them.

@@ -18,7 +18,9 @@ mod inbox;
 mod init;
 mod mcp;
 mod protocol;
+mod route;
 mod run;
+mod serve;
 mod status;
 mod subagent;
 mod sync;
@@ -62,8 +64,8 @@ Set up:
   init         Set up: a login, a project's agents, settings
   doctor       See what this machine can do, and what is missing
 
-Also: takeover, subagent, capability, env, auth, trust, dispatch, thread, status, mcp, protocol,
-      explain, deploy, sync, image, gc, completions.
+Also: takeover, subagent, capability, env, auth, trust, dispatch, thread, status, route, serve,
+      mcp, protocol, explain, deploy, sync, image, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -124,6 +126,10 @@ enum Command {
     Image(image::Image),
     #[command(hide = true)]
     Carry(dispatch::carry::Carry),
+    #[command(subcommand, hide = true)]
+    Route(route::Route),
+    #[command(hide = true)]
+    Serve(serve::Serve),
     #[command(subcommand, visible_alias = "capabilities", hide = true)]
     Capability(capability::Capability),
     #[command(subcommand, visible_alias = "subagents", hide = true)]
@@ -224,6 +230,8 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Mcp(command) => return command.run(&context).await,
             Command::Gc(command) => return command.run(&context).await,
             Command::Carry(command) => return command.run(&context).await,
+            Command::Route(command) => return command.run(&context).await,
+            Command::Serve(command) => return command.run(&context).await,
             Command::Auth(command) => return command.run(&context).await,
             Command::Init(command) => command.run(&context).await,
             #[cfg(feature = "docker")]
@@ -263,7 +271,10 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
         | Command::Protocol(_)
         | Command::Status(_)
         | Command::Gc(_)
-        | Command::Carry(_) => waiting(&mut builder).build(),
+        | Command::Carry(_)
+        | Command::Doctor(_)
+        | Command::Route(_)
+        | Command::Serve(_) => waiting(&mut builder).build(),
         Command::Mcp(_) => builder.enable_all().build(),
         #[cfg(feature = "docker")]
         Command::Image(_) => waiting(&mut builder).build(),

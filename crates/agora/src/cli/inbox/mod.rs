@@ -6,7 +6,7 @@ mod walk;
 use std::io::{self, IsTerminal};
 
 use agora_core::provider::ledger::{OpenFilter, OpenQuestion};
-use agora_engine::Difference;
+use agora_engine::{Agora, Difference};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -51,6 +51,7 @@ impl Inbox {
         let documents =
             || questions.iter().zip(&stale).map(|(open, stale)| document(open, stale)).collect::<Vec<_>>();
         context.ui.result(documents, || table(&questions, &stale, context))?;
+        untended(context, &agora).await?;
         match questions.first() {
             Some(first) => context.ui.hint(format_args!(
                 "`agora show {0}` shows one whole, `agora answer {0} VALUE` answers it",
@@ -60,6 +61,16 @@ impl Inbox {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Says when there are timers that nobody turns.
+async fn untended(context: &Context, agora: &Agora) -> Result<(), Failure> {
+    if let Some(next) = agora.next_timer().await?.filter(|_| !agora.is_served()) {
+        context.ui.note(format_args!(
+            "a timer is set for {next}, and nobody turns it by then: `agora serve` does, and every command about dispatches"
+        ));
+    }
+    Ok(())
 }
 
 /// The question as programs get it.
