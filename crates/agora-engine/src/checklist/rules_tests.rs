@@ -49,7 +49,8 @@ fn next(with: ResumedWith, calls: Option<Calls>) -> Next {
         overtime_seconds: 1,
         salt: String::new(),
     };
-    let job = Job { after: Some("d_1".parse().unwrap()), ..Job::new(essentials) };
+    let mut job = Job::new(essentials);
+    job.after = Some("d_1".parse().unwrap());
     let report = Report { resumed_with: Some(with), ..report("d_2") };
     Next { job, report: Some(report), receipt_holds: Some(true), calls }
 }
