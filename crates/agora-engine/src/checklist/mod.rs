@@ -30,7 +30,7 @@ pub enum Point {
     /// There is something to choose from, and each choice says what it implies.
     OptionsImply,
     /// Whoever watches could see that it paused.
-    SignalSeen,
+    PauseSeen,
     /// The question can be read and shown as it was asked.
     QuestionKept,
     /// The answer stands beside the state, before anything was done with it.

@@ -15,7 +15,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Checked> {
         (Point::StateSaved, state_saved),
         (Point::ContextGiven, context_given),
         (Point::OptionsImply, options_imply),
-        (Point::SignalSeen, signal_seen),
+        (Point::PauseSeen, pause_seen),
         (Point::QuestionKept, question_kept),
         (Point::AnswerKept, answer_kept),
         (Point::BothGivenBack, both_given_back),
@@ -70,7 +70,7 @@ fn options_imply(facts: &Facts) -> (Verdict, Evidence) {
     (passed_if(fewest >= 2 && implied == options), Evidence::Options { options, implied, fewest })
 }
 
-fn signal_seen(facts: &Facts) -> (Verdict, Evidence) {
+fn pause_seen(facts: &Facts) -> (Verdict, Evidence) {
     let id = &facts.asked.id;
     let asked = facts.seq(
         1,
@@ -81,7 +81,7 @@ fn signal_seen(facts: &Facts) -> (Verdict, Evidence) {
     });
     let asked_seq = asked.unwrap_or(0);
     let verdict = passed_if(asked.is_some() && opened_seq.is_some_and(|opened| opened > asked_seq));
-    (verdict, Evidence::Signal { asked_seq, opened_seq })
+    (verdict, Evidence::Pause { asked_seq, opened_seq })
 }
 
 fn question_kept(facts: &Facts) -> (Verdict, Evidence) {

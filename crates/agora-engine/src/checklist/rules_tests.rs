@@ -182,5 +182,5 @@ fn an_answer_whose_receipt_does_not_hold_is_not_kept() {
     assert_eq!(verdict(&lost, Point::AnswerKept), Verdict::Failed, "nothing followed the answer");
     let mut unseen = facts();
     unseen.entries.remove(2);
-    assert_eq!(verdict(&unseen, Point::SignalSeen), Verdict::Failed);
+    assert_eq!(verdict(&unseen, Point::PauseSeen), Verdict::Failed);
 }
