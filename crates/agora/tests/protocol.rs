@@ -1,4 +1,5 @@
 //! `agora protocol check`: the user input protocol's checklist over a real thread.
+#![expect(clippy::unwrap_used, reason = "a test fails loudly")]
 
 use agora_testkit::cli::Cli;
 use serde_json::Value;

@@ -78,7 +78,7 @@ pub enum Evidence {
     /// No item has options.
     FreeText,
     /// Where in the ledger the pause and its opening stand.
-    Signal {
+    Pause {
         asked_seq: u64,
         opened_seq: Option<u64>,
     },

@@ -9,9 +9,12 @@ use serde_json::Value;
 use super::facts::Next;
 use super::{Checked, Evidence, Facts, Point, Verdict};
 
+/// From the facts to how one point stands, and what that rests on.
+type Rule = fn(&Facts) -> (Verdict, Evidence);
+
 /// Judges a pause, point by point.
 pub(super) fn check(facts: &Facts) -> Vec<Checked> {
-    let points: [(Point, fn(&Facts) -> (Verdict, Evidence)); 9] = [
+    let points: [(Point, Rule); 9] = [
         (Point::StateSaved, state_saved),
         (Point::ContextGiven, context_given),
         (Point::OptionsImply, options_imply),
@@ -22,7 +25,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Checked> {
         (Point::NothingRedone, nothing_redone),
         (Point::RestartSurvived, restart_survived),
     ];
-    let judge = |(point, rule): (Point, fn(&Facts) -> (Verdict, Evidence))| {
+    let judge = |(point, rule): (Point, Rule)| {
         let (verdict, evidence) = rule(facts);
         Checked { point, verdict, evidence }
     };
