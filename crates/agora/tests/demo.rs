@@ -1,4 +1,5 @@
 //! `agora demo`: the first thing that a stranger sees.
+#![expect(clippy::unwrap_used, reason = "a test fails loudly")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

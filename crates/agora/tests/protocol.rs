@@ -1,4 +1,5 @@
 //! `agora protocol check`: the user input protocol's checklist over a real thread.
+#![expect(clippy::unwrap_used, reason = "a test fails loudly")]
 
 use agora_testkit::cli::Cli;
 use serde_json::Value;
@@ -55,7 +56,7 @@ fn a_pause_by_the_book_passes_before_and_after_the_answer() {
     for line in [
         "passed    state saved         the partial state has 1 entry; workspace sealed: yes; session sealed: no\n",
         "passed    options imply       2 of 2 options say what they imply\n",
-        "passed    signal seen         dispatch.needs_input is entry 3, question.opened entry 4\n",
+        "passed    pause seen          dispatch.needs_input is entry 3, question.opened entry 4\n",
         "passed    answer kept         stored as entry 5, before dispatch.accepted, entry 6; receipt: verified\n",
         "workspace: yes, partial state: yes, session resumed: no\n",
         "unproven  nothing redone      in the same tree; what it did inside cannot be proven from the records\n",

@@ -19,6 +19,7 @@ fn the_first_screen() {
     Usage: agora [OPTIONS] <COMMAND>
 
     Run:
+      demo         See an agent ask, wait for free and go on: in seconds, no account
       run          Run an agent on a task, in this repository
       inbox        Answer the questions that are open, one by one
       answer       Answer a question; the work goes on where it stopped
@@ -33,10 +34,10 @@ fn the_first_screen() {
 
     Set up:
       init         Set up: a login, a project's agents, settings
-      subagent     Register what agent runs, and assign capabilities to it
       doctor       See what this machine can do, and what is missing
 
-    Also: capability, env, auth, trust, dispatch, thread, status, explain, deploy, sync, image, gc, completions.
+    Also: takeover, subagent, capability, env, auth, trust, dispatch, thread, status, route, serve,
+          mcp, protocol, explain, deploy, sync, image, gc, completions.
 
     Options:
           --json              Print exactly one JSON document, also on error

@@ -72,7 +72,7 @@ impl Awaiting {
         Question::new(raw).map_err(Malformed::Question)
     }
 
-    /// Writes the signal: the mark, and the object below it. It holds every part of a question; readers of the plain protocol pass
+    /// Writes the marker: the mark, and the object below it. It holds every part of a question; readers of the plain protocol pass
     /// over the keys that are ours.
     pub fn produce(&self) -> Result<String, CannotHold> {
         let raw = RawQuestion::from(self.question.clone());

@@ -93,17 +93,17 @@ impl Checkpoint {
             ("Agent", Some(agent)),
         ] {
             if let Some(value) = value.filter(|value| !value.is_empty()) {
-                text.push_str(&format!("**{name}:** {value}\n"));
+                text.extend([format!("**{name}:** {value}\n")]);
             }
         }
         let notes = self.notes.trim();
         if !notes.is_empty() {
-            text.push_str(&format!("\n{}\n", escaped(notes)));
+            text.extend([format!("\n{}\n", escaped(notes))]);
         }
         let files: String = self.files.iter().map(|file| format!("- {}\n", one_line(file))).collect();
         let bodies = [&self.progress, &files, &self.next_step, &self.pending_decision, &self.context];
         for (heading, body) in HEADINGS.iter().zip(bodies) {
-            text.push_str(&format!("\n## {heading}\n\n{}\n", escaped(body.trim())));
+            text.extend([format!("\n## {heading}\n\n{}\n", escaped(body.trim()))]);
         }
         text
     }
@@ -206,9 +206,9 @@ fn sections(text: &str) -> (String, [Option<String>; 5]) {
             }
             (_, Some(place)) => {
                 let section: &mut Option<String> = &mut sections[place];
-                section.get_or_insert_default().push_str(&format!("{line}\n"));
+                section.get_or_insert_default().extend([line, "\n"]);
             }
-            (_, None) => head.push_str(&format!("{line}\n")),
+            (_, None) => head.extend([line, "\n"]),
         }
     }
     (head, sections.map(|section| section.map(|body| unescaped(body.trim()))))

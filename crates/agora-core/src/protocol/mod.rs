@@ -7,18 +7,33 @@
 //!  task metadata    a task's metadata                needs_input: true               metadata
 //!  state file       a JSON file                      PAUSED_FOR_INPUT: file          state_file
 //!
-//!  signal     finds the last of these in what an agent printed
+//!  marker     finds the last of these in what an agent printed
 //!  response   USER_INPUT_RESPONSE {…}: how the answer comes back, in every form
 //! ```
 //!
 //! A form may have no place for a part of a question. Writing one returns what was [`Lost`], and what cannot be asked by it at all
 //! is refused ([`CannotHold`]): nothing is dropped in silence.
+//!
+//! ```
+//! use agora_core::answer::Given;
+//! use agora_core::protocol::TaskMetadata;
+//!
+//! let task = br#"{"priority": 3, "needs_input": true, "question": "Which?", "question_options": ["A", "B"]}"#;
+//! let task = TaskMetadata::parse(task)?;
+//! let question = task.waiting().expect("it asks");
+//! let replies = Given::from("b").understood(question)?; // Somebody's words, checked against the question.
+//! let answer = replies.into_values().next().expect("one item, one reply");
+//! let task = task.answered(answer, "2026-11-15T19:00:00Z".parse()?).produce();
+//! assert_eq!((&task["user_answer"], &task["needs_input"]), (&"B".into(), &false.into()));
+//! assert_eq!(task["priority"], 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod awaiting;
 pub mod checkpoint;
+pub mod marker;
 pub mod metadata;
 pub mod response;
-pub mod signal;
 pub mod state_file;
 
 use crate::limits::SENTINEL_BYTES;
@@ -27,9 +42,9 @@ use crate::strict;
 
 pub use awaiting::Awaiting;
 pub use checkpoint::Checkpoint;
+pub use marker::{Marker, Paused, find};
 pub use metadata::TaskMetadata;
 pub use response::Response;
-pub use signal::{Paused, Signal, find};
 pub use state_file::StateFile;
 
 /// A part of a question that a form has no place for.

@@ -81,7 +81,7 @@ impl StateFile {
     }
 
     /// Returns the lines that tell whoever reads the output where the file is and what is asked. `None`: no line can name that file.
-    pub fn signal(&self, file: &str) -> Option<String> {
+    pub fn marker(&self, file: &str) -> Option<String> {
         let quoted = match file {
             _ if file.is_empty()
                 || file.chars().any(|character| character.is_control() || character == '"') =>
@@ -95,11 +95,11 @@ impl StateFile {
         if let Ok(Some(question)) = self.question()
             && let [item] = question.items()
         {
-            lines.push_str(&format!("Question: {}\n", one_line(item.question())));
+            lines.extend([format!("Question: {}\n", one_line(item.question()))]);
             for (letter, choice) in ('A'..='Z').zip(item.options()) {
                 let implied = choice.description.as_deref().map(one_line).filter(|text| !text.is_empty());
                 let implied = implied.map(|text| format!(" ({text})")).unwrap_or_default();
-                lines.push_str(&format!("{letter}) {}{implied}\n", one_line(&choice.label)));
+                lines.extend([format!("{letter}) {}{implied}\n", one_line(&choice.label))]);
             }
         }
         Some(lines)

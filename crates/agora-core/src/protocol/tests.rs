@@ -84,9 +84,9 @@ proptest! {
         let awaiting = Awaiting::new(question.clone(), file);
         let text = awaiting.produce().unwrap();
         prop_assert_eq!(Awaiting::parse(text.strip_prefix(awaiting::MARK).unwrap()), Ok(awaiting.clone()));
-        prop_assert_eq!(find(&format!("words\n{text}words")), Some(Signal::Asked(awaiting.into_question())));
+        prop_assert_eq!(find(&format!("words\n{text}words")), Some(Marker::Asked(awaiting.into_question())));
         let alone = Awaiting::new(question.clone(), None).produce().unwrap();
-        prop_assert_eq!(find(&alone), Some(Signal::Asked(Ok(question))));
+        prop_assert_eq!(find(&alone), Some(Marker::Asked(Ok(question))));
     }
 
     #[test]
@@ -96,7 +96,7 @@ proptest! {
         prop_assert_eq!(StateFile::parse(form.produce().as_bytes()), Ok(form.clone()));
         prop_assert_eq!(form.question(), Ok(Some(question.clone())));
         prop_assert_eq!((form.agent(), form.timestamp()), (Some("agent"), Some(at())));
-        let Some(Signal::StateFile(paused)) = find(&form.signal(&path).unwrap()) else { panic!("no signal") };
+        let Some(Marker::StateFile(paused)) = find(&form.marker(&path).unwrap()) else { panic!("no marker") };
         prop_assert_eq!(&paused.file, &path);
         let heard = paused.question(form.produce().as_bytes()).unwrap();
         // What the output says of an option that the file is silent about is only ever added.

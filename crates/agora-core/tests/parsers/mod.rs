@@ -1,6 +1,6 @@
 //! What holds of each parser, whatever it is given. The fuzzer says the same.
 
-use agora_core::protocol::{self, Checkpoint, Response, Signal, StateFile, TaskMetadata};
+use agora_core::protocol::{self, Checkpoint, Marker, Response, StateFile, TaskMetadata};
 use agora_core::wire::line::{EventKey, Line, Said};
 use agora_core::wire::manifest::DispatchManifest;
 use agora_core::{Manifest, sentinel};
@@ -21,7 +21,7 @@ pub(crate) fn sentinel(bytes: &[u8]) {
 
 pub(crate) fn output_marker(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    if let Some(Signal::StateFile(paused)) = protocol::find(&text) {
+    if let Some(Marker::StateFile(paused)) = protocol::find(&text) {
         let _ = paused.question(bytes);
     }
 }

@@ -30,7 +30,7 @@ pub enum Point {
     /// There is something to choose from, and each choice says what it implies.
     OptionsImply,
     /// Whoever watches could see that it paused.
-    SignalSeen,
+    PauseSeen,
     /// The question can be read and shown as it was asked.
     QuestionKept,
     /// The answer stands beside the state, before anything was done with it.
@@ -78,7 +78,7 @@ pub enum Evidence {
     /// No item has options.
     FreeText,
     /// Where in the ledger the pause and its opening stand.
-    Signal {
+    Pause {
         asked_seq: u64,
         opened_seq: Option<u64>,
     },

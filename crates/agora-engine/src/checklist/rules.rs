@@ -9,20 +9,23 @@ use serde_json::Value;
 use super::facts::Next;
 use super::{Checked, Evidence, Facts, Point, Verdict};
 
+/// From the facts to how one point stands, and what that rests on.
+type Rule = fn(&Facts) -> (Verdict, Evidence);
+
 /// Judges a pause, point by point.
 pub(super) fn check(facts: &Facts) -> Vec<Checked> {
-    let points: [(Point, fn(&Facts) -> (Verdict, Evidence)); 9] = [
+    let points: [(Point, Rule); 9] = [
         (Point::StateSaved, state_saved),
         (Point::ContextGiven, context_given),
         (Point::OptionsImply, options_imply),
-        (Point::SignalSeen, signal_seen),
+        (Point::PauseSeen, pause_seen),
         (Point::QuestionKept, question_kept),
         (Point::AnswerKept, answer_kept),
         (Point::BothGivenBack, both_given_back),
         (Point::NothingRedone, nothing_redone),
         (Point::RestartSurvived, restart_survived),
     ];
-    let judge = |(point, rule): (Point, fn(&Facts) -> (Verdict, Evidence))| {
+    let judge = |(point, rule): (Point, Rule)| {
         let (verdict, evidence) = rule(facts);
         Checked { point, verdict, evidence }
     };
@@ -70,7 +73,7 @@ fn options_imply(facts: &Facts) -> (Verdict, Evidence) {
     (passed_if(fewest >= 2 && implied == options), Evidence::Options { options, implied, fewest })
 }
 
-fn signal_seen(facts: &Facts) -> (Verdict, Evidence) {
+fn pause_seen(facts: &Facts) -> (Verdict, Evidence) {
     let id = &facts.asked.id;
     let asked = facts.seq(
         1,
@@ -81,7 +84,7 @@ fn signal_seen(facts: &Facts) -> (Verdict, Evidence) {
     });
     let asked_seq = asked.unwrap_or(0);
     let verdict = passed_if(asked.is_some() && opened_seq.is_some_and(|opened| opened > asked_seq));
-    (verdict, Evidence::Signal { asked_seq, opened_seq })
+    (verdict, Evidence::Pause { asked_seq, opened_seq })
 }
 
 fn question_kept(facts: &Facts) -> (Verdict, Evidence) {

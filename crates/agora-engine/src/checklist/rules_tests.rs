@@ -49,7 +49,8 @@ fn next(with: ResumedWith, calls: Option<Calls>) -> Next {
         overtime_seconds: 1,
         salt: String::new(),
     };
-    let job = Job { after: Some("d_1".parse().unwrap()), ..Job::new(essentials) };
+    let mut job = Job::new(essentials);
+    job.after = Some("d_1".parse().unwrap());
     let report = Report { resumed_with: Some(with), ..report("d_2") };
     Next { job, report: Some(report), receipt_holds: Some(true), calls }
 }
@@ -181,5 +182,5 @@ fn an_answer_whose_receipt_does_not_hold_is_not_kept() {
     assert_eq!(verdict(&lost, Point::AnswerKept), Verdict::Failed, "nothing followed the answer");
     let mut unseen = facts();
     unseen.entries.remove(2);
-    assert_eq!(verdict(&unseen, Point::SignalSeen), Verdict::Failed);
+    assert_eq!(verdict(&unseen, Point::PauseSeen), Verdict::Failed);
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use agora_core::bundle::Budget;
 use agora_core::limits::SENTINEL_BYTES;
-use agora_core::protocol::{self, Signal};
+use agora_core::protocol::{self, Marker};
 use agora_core::question::Question;
 use agora_core::spent::{self, BudgetPart};
 
@@ -65,8 +65,8 @@ pub(crate) fn gather(invoked: &mut Invoked, workspace: &Path) -> Evidence {
 /// Looks for the user input protocol in the final output.
 fn in_output(text: &str, workspace: &Path) -> Option<Result<Question, Unreadable>> {
     match protocol::find(text)? {
-        Signal::Asked(question) => Some(question.map_err(Unreadable::Output)),
-        Signal::StateFile(paused) => {
+        Marker::Asked(question) => Some(question.map_err(Unreadable::Output)),
+        Marker::StateFile(paused) => {
             let path = Path::new(&paused.file);
             let inside = path.strip_prefix(workspace).unwrap_or(path);
             Some(match file::read(workspace, inside, SENTINEL_BYTES) {

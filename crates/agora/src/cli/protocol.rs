@@ -64,7 +64,7 @@ fn point(point: Point) -> &'static str {
         Point::StateSaved => "state saved",
         Point::ContextGiven => "context given",
         Point::OptionsImply => "options imply",
-        Point::SignalSeen => "signal seen",
+        Point::PauseSeen => "pause seen",
         Point::QuestionKept => "question kept",
         Point::AnswerKept => "answer kept",
         Point::BothGivenBack => "both given back",
@@ -97,10 +97,10 @@ fn evidence(evidence: &Evidence) -> String {
             format!("{implied} of {} say what they imply{choice}", counted(*options, "option"))
         }
         Evidence::FreeText => "the answer is free text".to_owned(),
-        Evidence::Signal { asked_seq, opened_seq: Some(opened) } => {
+        Evidence::Pause { asked_seq, opened_seq: Some(opened) } => {
             format!("dispatch.needs_input is entry {asked_seq}, question.opened entry {opened}")
         }
-        Evidence::Signal { asked_seq, opened_seq: None } => {
+        Evidence::Pause { asked_seq, opened_seq: None } => {
             format!("dispatch.needs_input is entry {asked_seq}, and the question was never opened")
         }
         Evidence::Question { hash, same: true } => {

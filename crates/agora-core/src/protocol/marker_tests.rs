@@ -4,7 +4,7 @@ use super::*;
 
 fn asked(output: &str) -> Question {
     match find(output) {
-        Some(Signal::Asked(Ok(question))) => question,
+        Some(Marker::Asked(Ok(question))) => question,
         other => panic!("{output}: {other:?}"),
     }
 }
@@ -40,7 +40,7 @@ fn a_state_and_a_state_file_are_both_kept() {
 }
 
 #[test]
-fn talk_about_the_signal_asks_nothing_and_a_broken_question_is_not_passed_over() {
+fn talk_about_the_marker_asks_nothing_and_a_broken_question_is_not_passed_over() {
     for output in
         ["", "I would print AWAITING_USER_INPUT here.", "AWAITING_USER_INPUT_X\n{}", "`AWAITING_USER_INPUT`"]
     {
@@ -52,13 +52,13 @@ fn talk_about_the_signal_asks_nothing_and_a_broken_question_is_not_passed_over()
         "AWAITING_USER_INPUT\n{\"a\":",
         "AWAITING_USER_INPUT\n{}",
     ] {
-        assert!(matches!(find(output), Some(Signal::Asked(Err(_)))), "{output}");
+        assert!(matches!(find(output), Some(Marker::Asked(Err(_)))), "{output}");
     }
 }
 
 fn paused(output: &str) -> Paused {
     match find(output) {
-        Some(Signal::StateFile(paused)) => paused,
+        Some(Marker::StateFile(paused)) => paused,
         other => panic!("{other:?}"),
     }
 }
@@ -114,7 +114,7 @@ fn a_file_is_named_with_spaces_in_quotes_and_a_checkpoint_may_ask() {
 proptest! {
     #[test]
     fn no_output_panics(output in "(AWAITING_USER_INPUT|PAUSED_FOR_INPUT:|\\{|\\}|\"|\\\\|[a-zé: \n`]|Question:|A\\)| \\(){0,60}") {
-        if let Some(Signal::StateFile(paused)) = find(&output) {
+        if let Some(Marker::StateFile(paused)) = find(&output) {
             let _ = paused.question(output.as_bytes());
         }
     }

@@ -15,7 +15,7 @@ use crate::sentinel::{self, Malformed};
 
 /// What a final output asks by.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Signal {
+pub enum Marker {
     /// The question stands in the output.
     Asked(Result<Question, Malformed>),
     /// A state file holds what the agent had worked out, and perhaps the question.
@@ -27,26 +27,26 @@ pub enum Signal {
 pub struct Paused {
     /// As the agent wrote it; whoever opens it sees that it stays inside the workspace.
     pub file: String,
-    /// What follows the signal.
+    /// What follows the marker.
     rest: String,
 }
 
-/// Finds the last signal of an output. Earlier ones were talk, or of an earlier attempt.
-pub fn find(output: &str) -> Option<Signal> {
+/// Finds the last marker of an output. Earlier ones were talk, or of an earlier attempt.
+pub fn find(output: &str) -> Option<Marker> {
     for line in output.lines().rev() {
         let start = line.as_ptr() as usize - output.as_ptr() as usize;
         let bare = line.trim();
         if let Some(rest) = bare.strip_prefix(state_file::MARK) {
             let (file, beside) = named_file(rest.trim_start());
             let rest = format!("{beside}\n{}", &output[start + line.len()..]);
-            return Some(Signal::StateFile(Paused { file: file.to_owned(), rest }));
+            return Some(Marker::StateFile(Paused { file: file.to_owned(), rest }));
         }
         if let Some(rest) = bare.strip_prefix(awaiting::MARK)
             && (rest.trim_start_matches([':', ' ']).is_empty() || rest.trim_start().starts_with('{'))
         {
             let after = start + line.find(awaiting::MARK).unwrap_or(0) + awaiting::MARK.len();
             let asked = Awaiting::parse(&output[after..]).and_then(Awaiting::into_question);
-            return Some(Signal::Asked(asked));
+            return Some(Marker::Asked(asked));
         }
     }
     None
@@ -163,5 +163,5 @@ fn in_brackets(text: &str) -> Option<&str> {
 }
 
 #[cfg(test)]
-#[path = "signal_tests.rs"]
+#[path = "marker_tests.rs"]
 mod tests;
