@@ -315,7 +315,7 @@ esac"#;
     thread t_[ID] · finished · asker · nightly
       split the parser
 
-    [MOMENT]              dispatched to local (d_[ID])
+    [MOMENT]              dispatched by user:ann to local (d_[ID])
     [MOMENT]              asked, and stopped (q_[ID])
                           worked [SPAN], 1 file changed (+1 -0)
                             Which database?

@@ -19,6 +19,7 @@ mod run;
 mod status;
 mod subagent;
 mod sync;
+mod tell;
 mod thread;
 mod trust;
 pub(crate) mod worker;
@@ -111,6 +112,8 @@ enum Command {
     Image(image::Image),
     #[command(hide = true)]
     Carry(dispatch::carry::Carry),
+    #[command(hide = true)]
+    Tell(tell::Tell),
     #[command(subcommand, visible_alias = "capabilities", hide = true)]
     Capability(capability::Capability),
     #[command(subcommand, visible_alias = "subagents")]
@@ -214,6 +217,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Subagent(command) => command.run(&context).await,
             Command::Env(command) => command.run(&context).await,
             Command::Trust(command) => command.run(&context),
+            Command::Tell(command) => command.run(&context),
             Command::Deploy(command) => command.run(&context).await,
             Command::Sync(command) => command.run(&context).await,
             Command::Explain(command) => command.run(&context).await,
@@ -332,7 +336,7 @@ mod tests {
     #[test]
     fn every_command_has_an_example() {
         fn check(command: &clap::Command, path: &str) {
-            for sub in command.get_subcommands().filter(|sub| !["worker", "carry"].contains(&sub.get_name()))
+            for sub in command.get_subcommands().filter(|sub| !["worker", "carry", "tell"].contains(&sub.get_name()))
             {
                 let path = format!("{path} {}", sub.get_name());
                 if sub.has_subcommands() {
