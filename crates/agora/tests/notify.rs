@@ -70,7 +70,8 @@ fn a_program_is_told_of_a_question_and_of_an_end_that_nobody_waits_for() {
 fn the_desktop_gets_a_line_without_the_question_in_it() {
     let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
     let mailbox = Mailbox::new(&cli);
-    let program = script(&cli.work().join("bin/notify-send"), &format!("echo \"$@\" > {}", mailbox.0.display()));
+    let program =
+        script(&cli.work().join("bin/notify-send"), &format!("echo \"$@\" > {}", mailbox.0.display()));
     let cli = cli.program("notify-send", Path::new(&program));
     asker(&cli);
     cli.settings("notify = [\"desktop\"]\n");

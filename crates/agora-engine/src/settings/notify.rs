@@ -59,7 +59,8 @@ impl Notifier for HandsOver {
             None => "finished".to_owned(),
             Some(failure) => format!("failed ({})", failure.code),
         };
-        let summary = format!("{} {how}: agora show {}", who(&ended.subagent, &ended.labels), ended.dispatch_id);
+        let summary =
+            format!("{} {how}: agora show {}", who(&ended.subagent, &ended.labels), ended.dispatch_id);
         let document = json!({
             "kind": "ended",
             "at": ended.at,

@@ -336,7 +336,8 @@ mod tests {
     #[test]
     fn every_command_has_an_example() {
         fn check(command: &clap::Command, path: &str) {
-            for sub in command.get_subcommands().filter(|sub| !["worker", "carry", "tell"].contains(&sub.get_name()))
+            for sub in
+                command.get_subcommands().filter(|sub| !["worker", "carry", "tell"].contains(&sub.get_name()))
             {
                 let path = format!("{path} {}", sub.get_name());
                 if sub.has_subcommands() {
