@@ -116,7 +116,7 @@ pub use agora_core::wire::report::Usage;
 pub use agora_providers::SystemClock;
 pub use agora_providers::ground::{AppliedWork, ApplyError, ApplyTo, OnSight};
 pub use agora_providers::ledger::Glance;
-pub use agora_providers::notify::Way as NotifyWay;
+pub use agora_providers::notify::{Message as NotifyMessage, Way as NotifyWay};
 pub use carry::accept::{AcceptError, Accepted, Novelty, RequestKey};
 pub use carry::recover::Recovered;
 pub use carry::sweep::{Sweep, Swept};
@@ -133,16 +133,16 @@ pub use health::Health;
 #[cfg(feature = "docker")]
 pub use image::{BuildError, Built as BuiltImage, ImageRequest};
 pub use inbox::{
-    Answered, Closing, InboxNews, InboxWatch, OnRoute, Passed, QuestionStory, Reaction, Refusal, RoutedStep,
+    Answered, Closing, InboxNews, InboxWatch, Passed, QuestionStory, Reaction, Refusal, RoutedStep,
     StoryAnswer, ThreadStory, Totals, thread_state,
 };
-pub use notice::{Notice, NoticeKind, Notifier, Quiet};
+pub use notice::{Ended, Notice, NoticeKind, Notifier, Quiet};
 pub use plan::{Applied, Plan, PlannedEntry};
 pub use route::{Heard, RouteCommands};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
 pub use serve::Served;
 pub use settings::{ContainerTarget, Ignored, McpSettings, Settings, SettingsError, TargetSettings};
-pub use status::{Status, StatusDocument, Trouble, glance, last_trouble};
+pub use status::{Status, StatusDocument, Trouble, glance, last_trouble, pass_on};
 pub use surroundings::{PROJECT_DIR, Surroundings};
 pub use takeover::TakenOver;
 pub use tree::TreeFault;

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use agora_core::job::Job;
+use agora_core::job::{Attendance, Job};
 use agora_core::question::Question;
+use agora_core::reason::Failure;
 use agora_core::route::{Party, PartyKind};
 use agora_core::state::AskedQuestion;
 use agora_core::{DispatchId, Name, QuestionId, ThreadId, Timestamp};
@@ -46,12 +47,30 @@ pub struct Notice {
     pub people: Vec<Party>,
 }
 
+/// A thread that has come to its end by itself: it finished, or failed.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Ended {
+    pub at: Timestamp,
+    pub thread_id: ThreadId,
+    pub dispatch_id: DispatchId,
+    pub subagent: Name,
+    pub labels: Vec<Name>,
+    /// `None`: it finished.
+    pub failure: Option<Failure>,
+    /// Whether somebody waited for it when it was dispatched.
+    pub attendance: Attendance,
+}
+
 /// Tells people about questions.
 #[async_trait]
 pub trait Notifier: fmt::Debug + Send + Sync {
     /// Hands a notice over. Best effort: it fails silently, returns soon, and whatever takes longer goes on without the caller, who
     /// may be a command that ends right after. Each notice comes from the process that recorded it, at most once.
     async fn notify(&self, notice: &Notice);
+
+    /// Hands over that a thread has ended. As best as can be, too.
+    async fn ended(&self, _: &Ended) {}
 }
 
 /// Tells nobody.
@@ -64,6 +83,25 @@ impl Notifier for Quiet {
 }
 
 impl Engine {
+    /// Tells people that a thread has ended. Not one that was cancelled: whoever did that knows.
+    pub(crate) async fn tell_ended(&self, job: &Job, failure: Option<Failure>) {
+        let now = self.world().clock.now();
+        let ended = Ended {
+            at: now,
+            thread_id: job.thread_id.clone(),
+            dispatch_id: job.dispatch_id.clone(),
+            subagent: job.resolved.subagent.name.clone(),
+            labels: job.labels.clone(),
+            failure,
+            attendance: job.attendance,
+        };
+        tokio::select! {
+            biased;
+            () = self.world().notifier.ended(&ended) => {}
+            () = self.world().alarm.at(now.plus(PATIENCE)) => {}
+        }
+    }
+
     /// Tells people what was recorded of a question. The thread does not wait for one who takes long.
     pub(crate) async fn tell(&self, kind: NoticeKind, thread: &ThreadId, asker: &Job, asked: &AskedQuestion) {
         let (terms, now) = (&asked.terms, self.world().clock.now());

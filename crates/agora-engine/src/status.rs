@@ -1,11 +1,15 @@
 //! How things stand: what runs, what waits, what is asked, what is due, and who moves it on.
 
+use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
 
 use agora_core::provider::ledger::{DispatchRow, Filter, OpenFilter, StateWord};
+use agora_core::time::Clock;
 use agora_core::{Namespace, Timestamp};
-use agora_providers::Home;
 use agora_providers::ledger::Glance;
+use agora_providers::notify::Message;
+use agora_providers::{Home, SystemClock};
 use serde::Serialize;
 
 use crate::agora::Agora;
@@ -113,4 +117,10 @@ pub fn glance(home: &Path, namespace: &Namespace) -> Result<Glance, Error> {
 /// Returns why somebody was not told of something, if that has not worked since.
 pub fn last_trouble(home: &Path) -> Option<Trouble> {
     agora_providers::notify::last_trouble(&Home::new(home))
+}
+
+/// Tells somebody by the ways that a message names: what the `agora tell` does that [`crate::Settings::notify`] starts.
+pub fn pass_on(message: &Message, home: &Path, path: Option<OsString>) {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    message.tell(&Home::new(home), path, &clock);
 }

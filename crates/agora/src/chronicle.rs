@@ -6,6 +6,7 @@ use agora_core::entry::{Entry, Happening};
 use agora_core::event::Event;
 use agora_core::reason::Failure;
 use agora_core::record::{AtExpiry, Record, RouteOutcome};
+use agora_core::route::{Party, Step};
 use agora_core::{DispatchId, QuestionId};
 use agora_engine::{DispatchResult, Name, QuestionStory, ThreadStory, Totals};
 
@@ -160,8 +161,9 @@ impl Teller<'_> {
     fn accepted(&mut self, entry: &Entry, id: &DispatchId) {
         let first = self.story.dispatches.first().is_some_and(|result| result.dispatch_id == *id);
         if first {
+            let by = self.story.owner.as_ref().map(|owner| format!(" by {}", plain(&owner.to_string())));
             let target = self.result(id).map(|result| format!(" to {}", result.target)).unwrap_or_default();
-            self.page.at(entry.at, &format!("dispatched{target} ({id})"));
+            self.page.at(entry.at, &format!("dispatched{}{target} ({id})", by.unwrap_or_default()));
             return;
         }
         // With the same write as what made it go on, so that its moment is told already.
@@ -222,17 +224,26 @@ impl Teller<'_> {
         match record {
             // It is told with the event that carries it.
             Record::QuestionOpened { .. } | Record::ThreadEnded { .. } => {}
-            Record::QuestionRouted { step, outcome, .. } => {
+            Record::QuestionRouted { question_id, step, outcome, detail, .. } => {
                 let how = match outcome {
                     RouteOutcome::Answered => "answered",
                     RouteOutcome::NoResponse => "had no answer",
                     RouteOutcome::NoChannel => "could not be reached",
                 };
-                page.at(entry.at, &format!("step {} of its route {how}", u64::from(*step) + 1));
+                let whom = self.step(question_id, *step);
+                self.page.at(entry.at, &format!("asked {whom}, which {how}"));
+                for line in detail.iter().flat_map(|detail| first_lines(detail)) {
+                    self.page.within(&line);
+                }
             }
-            Record::QuestionReminded { .. } => page.at(entry.at, "reminded"),
-            Record::QuestionEscalated { step, .. } => {
-                page.at(entry.at, &format!("went to step {} of its route", u64::from(*step) + 1));
+            Record::QuestionReminded { question_id, .. } => {
+                let whom = self.question(question_id).map(|story| names(&story.terms.shown_to(u32::MAX)));
+                let whom = whom.filter(|whom| !whom.is_empty()).map(|whom| format!(" ({whom})"));
+                self.page.at(entry.at, &format!("reminded{}", whom.unwrap_or_default()));
+            }
+            Record::QuestionEscalated { question_id, step, .. } => {
+                let whom = self.step(question_id, *step);
+                self.page.at(entry.at, &format!("nobody answered, so {whom} is asked, too"));
             }
             Record::QuestionAnswered { question_id, answers, by, .. } => {
                 let after = self.after(question_id);
@@ -275,6 +286,16 @@ impl Teller<'_> {
         }
     }
 
+    /// Names a step of a question's route.
+    fn step(&self, id: &QuestionId, step: u32) -> String {
+        let place = usize::try_from(step).unwrap_or(usize::MAX);
+        match self.question(id).and_then(|story| story.terms.steps.get(place)) {
+            Some(Step::Command(command)) => format!("`{}`", plain(command.name())),
+            Some(Step::Inbox(party)) => plain(&party.to_string()),
+            None => format!("step {} of its route", u64::from(step) + 1),
+        }
+    }
+
     fn after(&self, id: &QuestionId) -> String {
         self.question(id).map(|story| format!(", after {}", span(story.waited_ms))).unwrap_or_default()
     }
@@ -282,7 +303,12 @@ impl Teller<'_> {
 
 /// Names who answered, and by which door.
 fn who(by: &Answerer) -> String {
-    format!("{} by {}", plain(&by.principal), plain(&by.door))
+    let relayed = by.relayed_by.as_ref().map(|agent| format!(", relayed by {}", plain(agent)));
+    format!("{} by {}{}", plain(&by.principal), plain(&by.door), relayed.unwrap_or_default())
+}
+
+fn names(parties: &[Party]) -> String {
+    parties.iter().map(|party| plain(&party.to_string())).collect::<Vec<_>>().join(", ")
 }
 
 fn cost(totals: &Totals) -> String {

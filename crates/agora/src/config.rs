@@ -63,6 +63,18 @@ impl Config {
         Ok(self.around.settings(&program()?)?.notify)
     }
 
+    /// Tells somebody by the ways that a message names, and returns when that is done.
+    pub(crate) fn pass_on(&self, message: &engine::NotifyMessage) {
+        engine::pass_on(message, self.home(), variable_os("PATH"));
+    }
+
+    /// Opens agora as [`Config::dispatching`] does, to carry what nobody waits for.
+    pub(crate) fn carrying(&self) -> Result<Agora, Failure> {
+        let mut settings = self.around.settings(&program()?)?;
+        settings.unattended = true;
+        Ok(self.agora().with_settings(settings))
+    }
+
     /// Looks whether there is a desktop that shows what it is told.
     pub(crate) fn desktop(&self) -> Desktop {
         let bus = variable_os("XDG_RUNTIME_DIR").map(|dir| Path::new(&dir).join("bus"));

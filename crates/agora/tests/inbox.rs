@@ -143,7 +143,7 @@ fn an_answer_is_written_on_the_line_or_in_an_editor() {
     terminal.press("e");
     terminal.read_until("answered; it goes on");
     terminal.read_until("question 2 of 2");
-    terminal.read_until("> ");
+    terminal.read_times("esc shows other keys", 2);
     terminal.press("for a smal\x7fll gain\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D\x17great");
     terminal.press("\n");
     let (seen, code) = terminal.finish();
@@ -199,7 +199,7 @@ fn whoever_is_too_late_is_told_and_goes_on_with_what_came_meanwhile() {
     terminal.press("2\r");
     terminal.read_until("was answered before");
     terminal.read_until("question 2 of 2");
-    terminal.read_until("> ");
+    terminal.read_until("esc shows other keys");
     terminal.press("because\n");
     let (seen, code) = terminal.finish();
     assert_eq!(code, Some(0), "{seen}");
@@ -315,7 +315,7 @@ esac"#;
     thread t_[ID] · finished · asker · nightly
       split the parser
 
-    [MOMENT]              dispatched to local (d_[ID])
+    [MOMENT]              dispatched by user:ann to local (d_[ID])
     [MOMENT]              asked, and stopped (q_[ID])
                           worked [SPAN], 1 file changed (+1 -0)
                             Which database?

@@ -146,6 +146,12 @@ impl Engine {
             _ => Vec::new(),
         };
         let asks = matches!(event, Event::NeedsInput { .. });
+        // By itself: whoever cancelled it knows that it has ended.
+        let ended = match &event {
+            Event::Finished { .. } => Some(None),
+            Event::Failed { failure, .. } if closes => Some(Some(failure.clone())),
+            _ => None,
+        };
         let what = happenings(event, dispatch, closes, self.world.clock.now());
         match self.append(view, what, papers).await {
             Ok(()) if asks => {
@@ -155,7 +161,13 @@ impl Engine {
                 }
                 Ok(())
             }
-            Ok(()) | Err(LedgerError::Moved { .. }) => Ok(()),
+            Ok(()) => {
+                if let Some(failure) = ended {
+                    self.tell_ended(job, failure).await;
+                }
+                Ok(())
+            }
+            Err(LedgerError::Moved { .. }) => Ok(()),
             // What a worker signed and yet cannot have happened: the thread must not be stuck with it.
             Err(LedgerError::Illegal(why)) => {
                 let failure = Failure::new(

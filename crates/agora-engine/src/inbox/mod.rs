@@ -5,7 +5,6 @@ mod drive;
 mod news;
 mod receipt;
 pub(crate) mod rested;
-mod on_route;
 mod story;
 
 use agora_core::provider::ledger::{OpenFilter, OpenQuestion};
@@ -19,8 +18,7 @@ use crate::handle::Thread;
 pub use answer::{Answered, Refusal};
 pub use drive::Reaction;
 pub use news::{Closing, InboxNews, InboxWatch};
-pub use on_route::{OnRoute, RoutedStep};
-pub use story::{Passed, QuestionStory, StoryAnswer, ThreadStory, Totals, thread_state};
+pub use story::{Passed, QuestionStory, RoutedStep, StoryAnswer, ThreadStory, Totals, thread_state};
 
 impl Agora {
     /// Returns questions that are open, those that wait longest first.

@@ -9,8 +9,9 @@ use agora_core::event::Event;
 use agora_core::provider::ledger::ThreadView;
 use agora_core::question::Question;
 use agora_core::reason::Failure;
-use agora_core::record::Record;
-use agora_core::state::{QuestionState, ThreadState};
+use agora_core::record::{Record, RouteOutcome};
+use agora_core::route::{Party, Terms};
+use agora_core::state::{AskedQuestion, QuestionState, ThreadState};
 use agora_core::wire::manifest::Continuation;
 use agora_core::wire::report::Usage;
 use agora_core::{DispatchId, Name, QuestionId, ThreadId, Timestamp};
@@ -21,7 +22,6 @@ use crate::carry::CarryError;
 use crate::dispatch::result::DispatchResult;
 use crate::error::Error;
 use crate::handle::Thread;
-use crate::inbox::on_route::OnRoute;
 
 /// How many entries are read at once.
 const PAGE: usize = 500;
@@ -41,6 +41,9 @@ pub struct ThreadStory {
     pub ended_at: Option<Timestamp>,
     pub subagent: Option<Name>,
     pub labels: Vec<Name>,
+    /// Whoever dispatched it. `None`: nobody said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Party>,
     /// The input's `task`, if it has one that is a text.
     pub task: Option<String>,
     /// Oldest first.
@@ -78,10 +81,29 @@ pub struct QuestionStory {
     pub declined_by: Option<Answerer>,
     /// The dispatch that goes on with the answer.
     pub next_dispatch_id: Option<DispatchId>,
-    /// On which terms it is asked, and what its route came to.
-    pub route: OnRoute,
+    /// What holds for it, decided when it opened: its route, who may answer, its timers.
+    pub terms: Terms,
+    /// Those it is shown to now, while it is open.
+    pub shown_to: Vec<Party>,
+    /// What the commands of its route came to.
+    pub route: Vec<RoutedStep>,
+    pub reminders: u32,
+    /// When the next thing happens by itself, while it is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_at: Option<Timestamp>,
+    /// How many answers to it were refused.
+    pub refused: u32,
     /// What else was recorded of it, in order: routes, reminders, answers that did not count.
     pub passed: Vec<Passed>,
+}
+
+/// What a command of the route came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct RoutedStep {
+    pub step: u32,
+    pub outcome: RouteOutcome,
 }
 
 /// An answer, who gave it, by which door, and when.
@@ -162,6 +184,7 @@ impl Thread {
             ended_at: entries.iter().rfind(ended).filter(|_| view.thread.has_ended()).map(|entry| entry.at),
             subagent: first.as_ref().map(|job| job.resolved.subagent.name.clone()),
             labels: first.as_ref().map(|job| job.labels.clone()).unwrap_or_default(),
+            owner: first.as_ref().and_then(|job| job.owner.clone()),
             task: first.as_ref().and_then(|job| job.input.0["task"].as_str().map(str::to_owned)),
             totals: totals(&dispatches, &questions, &entries, now),
             dispatches,
@@ -204,23 +227,9 @@ fn questions(view: &ThreadView, entries: &[Entry], now: Timestamp) -> Vec<Questi
     let mut stories: Vec<QuestionStory> = Vec::new();
     for (place, entry) in entries.iter().enumerate() {
         match &entry.what {
-            Happening::Event(Event::NeedsInput { dispatch_id, question_id, question, .. }) => {
+            Happening::Event(Event::NeedsInput { dispatch_id, question_id, .. }) => {
                 let asked = view.thread.questions().iter().find(|asked| asked.id == *question_id);
-                let Some(asked) = asked else { continue };
-                stories.push(QuestionStory {
-                    question_id: question_id.clone(),
-                    dispatch_id: dispatch_id.clone(),
-                    state: question_state(asked.state),
-                    question: question.clone(),
-                    asked_at: entry.at,
-                    closed_at: None,
-                    waited_ms: between(entry.at, now),
-                    answer: None,
-                    declined_by: None,
-                    next_dispatch_id: None,
-                    route: OnRoute::from(asked),
-                    passed: Vec::new(),
-                });
+                stories.extend(asked.map(|asked| QuestionStory::begin(asked, dispatch_id, entry.at, now)));
             }
             Happening::Record(record) => {
                 let of = question_of(record).cloned();
@@ -236,6 +245,32 @@ fn questions(view: &ThreadView, entries: &[Entry], now: Timestamp) -> Vec<Questi
 }
 
 impl QuestionStory {
+    /// Begins with where the question stands.
+    fn begin(asked: &AskedQuestion, dispatch: &DispatchId, at: Timestamp, now: Timestamp) -> Self {
+        let AskedQuestion { id, question, state, terms, progress, .. } = asked;
+        let open = *state == QuestionState::Open;
+        let routed = progress.routed.iter();
+        Self {
+            question_id: id.clone(),
+            state: question_state(*state),
+            question: question.clone(),
+            asked_at: at,
+            closed_at: None,
+            waited_ms: between(at, now),
+            answer: None,
+            declined_by: None,
+            next_dispatch_id: None,
+            shown_to: if open { terms.shown_to(progress.step) } else { Vec::new() },
+            route: routed.map(|(step, outcome)| RoutedStep { step: *step, outcome: *outcome }).collect(),
+            reminders: progress.reminders,
+            next_at: progress.due_at(terms).filter(|_| open),
+            refused: progress.refusals,
+            terms: terms.clone(),
+            passed: Vec::new(),
+            dispatch_id: dispatch.clone(),
+        }
+    }
+
     /// Works in what was recorded of the question.
     fn take(&mut self, entry: &Entry, record: &Record, after: &[Entry]) {
         let closes = match record {

@@ -4,6 +4,7 @@ mod commands;
 mod container;
 mod file;
 mod mcp;
+mod notify;
 mod project;
 mod route;
 mod sift;
@@ -41,6 +42,7 @@ use crate::error::Error;
 use crate::notice::{Notifier, Quiet};
 use crate::world::{Entropy, Target, Task, Tasks, World};
 use commands::LocalCommands;
+use notify::HandsOver;
 use vault::LocalVault;
 
 pub use container::ContainerTarget;
@@ -69,6 +71,8 @@ pub struct Settings {
     pub ignored: Option<Ignored>,
     /// How a person is told that a question wants them.
     pub notify: Vec<Way>,
+    /// Whether nobody waits for what is carried here: then a person is told of every end, too.
+    pub unattended: bool,
     /// Whether workspaces may be made of layers, by overlayfs, where the machine can. Else they are copies.
     pub workspace_layers: Layers,
     /// What agents that drive this agora may do.
@@ -131,6 +135,7 @@ impl Settings {
             store_max_bytes: 10 << 30,
             ignored: None,
             notify: Vec::new(),
+            unattended: false,
             workspace_layers: Layers::Auto,
             mcp: McpSettings::default(),
             routes: Routes::default(),
@@ -150,6 +155,19 @@ impl Settings {
     pub(crate) fn with_project(mut self, project: Project, trust: &TrustStore) -> Result<Self, Error> {
         self.ignored = project.lay(trust, &mut self)?;
         Ok(self)
+    }
+
+    /// Chooses who tells people: by the ways that a file names, else whoever was handed in.
+    fn notifier(&self, home: &Home) -> Arc<dyn Notifier> {
+        if self.notify.is_empty() {
+            return Arc::clone(&self.notifier);
+        }
+        Arc::new(HandsOver {
+            program: self.worker.program.clone(),
+            home: home.clone(),
+            ways: self.notify.clone(),
+            unattended: self.unattended,
+        })
     }
 
     /// Makes the world of this machine.
@@ -200,7 +218,7 @@ impl Settings {
             entropy: Arc::new(SystemEntropy),
             boot: boot_id().map_err(Error::Machine)?,
             agents: self.agents,
-            notifier: Arc::clone(&self.notifier),
+            notifier: self.notifier(home),
             commands: Arc::new(LocalCommands),
         })
     }

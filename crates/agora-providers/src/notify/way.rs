@@ -3,8 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// A way to tell somebody: `desktop`, or `command:` and a program with its arguments.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Way {
     /// What the desktop offers: `notify-send`.
     Desktop,
@@ -19,6 +22,9 @@ pub enum WayError {
     Unknown(String),
     #[error("`command:` names no program")]
     Empty,
+    /// A carrier runs in no directory of anybody's.
+    #[error("`{0}` is neither the name of a program on the path nor an absolute path")]
+    Relative(String),
     #[error("a quote in `{0}` is not closed")]
     Unclosed(String),
 }
@@ -43,10 +49,12 @@ impl FromStr for Way {
             ("desktop", _) => Ok(Self::Desktop),
             (_, Some(line)) => {
                 let words = words(line).ok_or_else(|| WayError::Unclosed(line.to_owned()))?;
-                if words.first().is_none_or(String::is_empty) {
-                    Err(WayError::Empty)
-                } else {
-                    Ok(Self::Command(words))
+                match words.first().map(String::as_str) {
+                    None | Some("") => Err(WayError::Empty),
+                    Some(program) if program.contains('/') && !program.starts_with('/') => {
+                        Err(WayError::Relative(program.to_owned()))
+                    }
+                    Some(_) => Ok(Self::Command(words)),
                 }
             }
             _ => Err(WayError::Unknown(text.to_owned())),
@@ -110,6 +118,7 @@ mod tests {
         assert_eq!(way("mail"), Err(WayError::Unknown("mail".into())));
         assert_eq!(way("command: "), Err(WayError::Empty));
         assert_eq!(way("command:''"), Err(WayError::Empty));
+        assert_eq!(way("command:./post x"), Err(WayError::Relative("./post".into())));
         assert_eq!(way("command:a 'b"), Err(WayError::Unclosed("a 'b".into())));
         assert_eq!(way("command:a b\\"), Err(WayError::Unclosed("a b\\".into())));
     }

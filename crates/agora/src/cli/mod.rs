@@ -24,6 +24,7 @@ mod serve;
 mod status;
 mod subagent;
 mod sync;
+mod tell;
 mod thread;
 mod trust;
 pub(crate) mod worker;
@@ -130,6 +131,8 @@ enum Command {
     Route(route::Route),
     #[command(hide = true)]
     Serve(serve::Serve),
+    #[command(hide = true)]
+    Tell(tell::Tell),
     #[command(subcommand, visible_alias = "capabilities", hide = true)]
     Capability(capability::Capability),
     #[command(subcommand, visible_alias = "subagents", hide = true)]
@@ -240,6 +243,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Subagent(command) => command.run(&context).await,
             Command::Env(command) => command.run(&context).await,
             Command::Trust(command) => command.run(&context),
+            Command::Tell(command) => command.run(&context),
             Command::Deploy(command) => command.run(&context).await,
             Command::Sync(command) => command.run(&context).await,
             Command::Explain(command) => command.run(&context).await,
@@ -368,7 +372,7 @@ mod tests {
         fn check(command: &clap::Command, path: &str) {
             for sub in command
                 .get_subcommands()
-                .filter(|sub| !["worker", "carry", "demo-engine"].contains(&sub.get_name()))
+                .filter(|sub| !["worker", "carry", "tell", "demo-engine"].contains(&sub.get_name()))
             {
                 let path = format!("{path} {}", sub.get_name());
                 if sub.has_subcommands() {

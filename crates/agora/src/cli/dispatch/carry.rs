@@ -16,7 +16,7 @@ pub(in crate::cli) struct Carry {
 
 impl Carry {
     pub(in crate::cli) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        context.config.dispatching()?.carry(self.threads).await?;
+        context.config.carrying()?.carry(self.threads).await?;
         Ok(Exit::Done)
     }
 }

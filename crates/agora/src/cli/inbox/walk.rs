@@ -11,7 +11,7 @@ use crate::ask::{self, Asked, Offer};
 use crate::asking;
 use crate::cli::answer::give;
 use crate::cli::dispatch::pause::{tell_about, tell_changed, unheard};
-use crate::cli::{Context, counted};
+use crate::cli::{Context, counted, span};
 use crate::diff::Diff;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -79,7 +79,8 @@ impl Walk<'_> {
 
     async fn ask(&mut self, open: &OpenQuestion, of: usize, more: bool) -> Result<Next, Failure> {
         let diff = Diff::of(self.agora, &open.dispatch_id).await?;
-        self.context.ui.note(self.header(open, of));
+        let expires = self.expires(open).await?;
+        self.context.ui.note(self.header(open, of, expires));
         tell_about(self.context, &open.question, diff.as_ref());
         let stale = self.agora.stale(std::slice::from_ref(open)).await?;
         stale.iter().flat_map(|stale| asking::changes(stale)).for_each(|line| self.context.ui.note(line));
@@ -149,8 +150,19 @@ impl Walk<'_> {
         }
     }
 
+    /// Says when the question is over without an answer, if it ever is.
+    async fn expires(&self, open: &OpenQuestion) -> Result<Option<String>, Failure> {
+        let view = self.agora.thread(&open.thread_id).await?.view().await?;
+        let asked = view.thread.questions().iter().find(|asked| asked.id == open.question_id);
+        let expiry = asked.and_then(|asked| asked.terms.expiry);
+        Ok(expiry.map(|expiry| {
+            let left = expiry.at.as_millis() - self.context.config.now().as_millis();
+            format!("expires in {}", span(u64::try_from(left).unwrap_or(0)))
+        }))
+    }
+
     /// Says which question this is, whose, and how long it has waited.
-    fn header(&self, open: &OpenQuestion, of: usize) -> String {
+    fn header(&self, open: &OpenQuestion, of: usize, expires: Option<String>) -> String {
         let more = if of > COUNTED { "+" } else { "" };
         let mut parts = vec![
             format!("question {} of {}{more}", self.seen.len(), of.min(COUNTED)),
@@ -158,6 +170,7 @@ impl Walk<'_> {
         ];
         parts.extend(open.labels.iter().map(Name::to_string));
         parts.push(format!("waits {}", waits(self.context, open)));
+        parts.extend(expires);
         parts.push(open.question_id.to_string());
         let last = parts.len() - 1;
         let pieces = parts.into_iter().enumerate();
