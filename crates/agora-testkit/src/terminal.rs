@@ -12,6 +12,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 #[derive(Debug)]
 pub struct Terminal {
     master: File,
+    name: String,
     child: Child,
     seen: String,
 }
@@ -29,7 +30,8 @@ impl Terminal {
         let child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
         // With it goes our own copy of the other side: else its end would never be heard of.
         drop(command);
-        Self { master: File::from(master), child, seen: String::new() }
+        let name = name.to_str().unwrap().to_owned();
+        Self { master: File::from(master), name, child, seen: String::new() }
     }
 
     /// Asks the command to end, as Ctrl-C does.
@@ -54,6 +56,16 @@ impl Terminal {
         tcsetwinsize(&self.master, size).unwrap();
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::WINCH).unwrap();
+    }
+
+    /// Returns the name of the side that the command has.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Forgets what has come so far: what is read next is new.
+    pub fn forget(&mut self) {
+        self.seen.clear();
     }
 
     /// Returns how the terminal treats keys, as `stty` shows it.
