@@ -92,6 +92,19 @@ impl Terminal {
         &self.seen
     }
 
+    /// Reads until one of some texts is on the screen, however it was put there, and returns which: programs that draw move the cursor
+    /// instead of writing spaces.
+    pub fn read_until_shown(&mut self, texts: &[&str]) -> usize {
+        let wanted: Vec<String> = texts.iter().map(|text| drawn(text)).collect();
+        loop {
+            let shown = drawn(&self.seen);
+            if let Some(place) = wanted.iter().position(|text| shown.contains(text)) {
+                return place;
+            }
+            assert!(self.read(), "the command ended without {texts:?}: {shown}");
+        }
+    }
+
     /// Types keys.
     pub fn press(&mut self, keys: &str) {
         self.master.write_all(keys.as_bytes()).unwrap();
@@ -112,4 +125,24 @@ impl Terminal {
         self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
         count > 0
     }
+}
+
+/// Returns the letters of what was shown, without what moves the cursor, colours or spaces.
+fn drawn(seen: &str) -> String {
+    let (mut letters, mut shown) = (seen.chars().peekable(), String::new());
+    while let Some(letter) = letters.next() {
+        match (letter, letters.peek()) {
+            ('\x1b', Some('[')) => {
+                letters.next();
+                while letters.next().is_some_and(|letter| !('@'..='~').contains(&letter)) {}
+            }
+            ('\x1b', Some(']')) => {
+                while letters.next().is_some_and(|letter| letter != '\x07' && letter != '\\') {}
+            }
+            ('\x1b', Some(_)) => drop(letters.next()),
+            (letter, _) if letter.is_whitespace() || letter.is_control() => {}
+            (letter, _) => shown.push(letter),
+        }
+    }
+    shown
 }

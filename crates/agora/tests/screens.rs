@@ -24,6 +24,7 @@ fn the_first_screen() {
       answer       Answer a question; the work goes on where it stopped
       apply        Bring a thread's work into your files
       continue     Go on with a thread that ended
+      takeover     Go on with it yourself, in the agent's own interactive program
       cancel       Cancel a dispatch, or a thread that waits
 
     Look:
@@ -33,10 +34,9 @@ fn the_first_screen() {
 
     Set up:
       init         Set up: a login, a project's agents, settings
-      subagent     Register what agent runs, and assign capabilities to it
       doctor       See what this machine can do, and what is missing
 
-    Also: capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
+    Also: subagent, capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
 
     Options:
           --json              Print exactly one JSON document, also on error

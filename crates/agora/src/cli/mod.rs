@@ -46,6 +46,7 @@ Run:
   answer       Answer a question; the work goes on where it stopped
   apply        Bring a thread's work into your files
   continue     Go on with a thread that ended
+  takeover     Go on with it yourself, in the agent's own interactive program
   cancel       Cancel a dispatch, or a thread that waits
 
 Look:
@@ -55,10 +56,9 @@ Look:
 
 Set up:
   init         Set up: a login, a project's agents, settings
-  subagent     Register what agent runs, and assign capabilities to it
   doctor       See what this machine can do, and what is missing
 
-Also: takeover, capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
+Also: subagent, capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -98,7 +98,6 @@ enum Command {
     Answer(answer::Answer),
     Cancel(dispatch::cancel::Cancel),
     Continue(dispatch::go_on::Continue),
-    #[command(hide = true)]
     Takeover(dispatch::takeover::Takeover),
     Apply(dispatch::apply::Apply),
     #[command(subcommand, visible_alias = "threads", hide = true)]
@@ -112,7 +111,7 @@ enum Command {
     Carry(dispatch::carry::Carry),
     #[command(subcommand, visible_alias = "capabilities", hide = true)]
     Capability(capability::Capability),
-    #[command(subcommand, visible_alias = "subagents")]
+    #[command(subcommand, visible_alias = "subagents", hide = true)]
     Subagent(subagent::Subagent),
     #[command(subcommand, visible_alias = "envs", hide = true)]
     Env(env::Env),

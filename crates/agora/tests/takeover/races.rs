@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Stdio;
 
-use agora_testkit::cli::Ran;
+use agora_testkit::cli::{Ran, run};
 use serde_json::json;
 
 use crate::support::{asked, asker, at_the_prompt, command, questions, running, shell, take_over, thread};
@@ -73,13 +73,16 @@ fn whoever_takes_over_may_be_killed_and_what_was_done_is_kept() {
 fn a_takeover_that_never_got_its_worker_ends_with_its_terminal() {
     let cli = asker();
     cli.settings(&format!("[target.local]\nmax_concurrent = 1\ngrant = [\"{}:rw\"]\n", cli.work().display()));
-    asked(&cli);
-    let gate = cli.work().join("gate");
-    command(&cli, "slow", &format!("while [ ! -e {} ]; do sleep 0.05; done", gate.display()));
+    let (gate, runs) = (cli.work().join("gate"), cli.work().join("runs"));
+    let script = format!("echo > {}; while [ ! -e {} ]; do sleep 0.05; done", runs.display(), gate.display());
+    command(&cli, "slow", &script);
+    assert_eq!(run(agora_testkit::cli::command("mkfifo").args(["-m", "666"]).arg(&runs)).code, Some(0));
     let waits = asked(&cli)["threadId"].as_str().unwrap().to_owned();
     cli.run(&["dispatch", "run", "--subagent", "slow", "--detach"]).success();
+    // The one place is taken when the pipe has been written to.
+    fs::read(&runs).unwrap();
     let mut terminal = take_over(&cli, &[&waits]);
-    terminal.read_until("queued");
+    terminal.read_until("waits for room");
     terminal.kill();
     let thread = cli.run(&["thread", "show", &waits, "--json"]).json();
     assert_eq!((thread["state"].as_str(), questions(&thread)), (Some("failed"), vec!["cancelled"]));

@@ -98,7 +98,7 @@ fn nothing_of_the_persons_own_terminal_is_within_reach() {
     let mut terminal = at_the_prompt(&cli);
     let own = terminal.name().to_owned();
     // 0x5412 is TIOCSTI: to type into the terminal that one has.
-    let push = r#"perl -e 'print ioctl(STDIN, 0x5412, "x") ? "typed" : "refused: $!", "\n"'"#;
+    let push = r#"perl -e 'my $x = "x"; print ioctl(STDIN, 0x5412, $x) ? "typed" : "refused: $!", "\n"'"#;
     let seen = shell(&mut terminal, push);
     assert!(seen.contains("refused: Operation not permitted"), "{seen}");
     let open = format!("(echo got''cha > {own}) 2>/dev/null || echo clo''sed; ls /dev/pts");

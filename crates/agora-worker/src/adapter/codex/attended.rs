@@ -21,9 +21,8 @@ const SESSIONS: &str = "sessions";
 const ID: usize = 36;
 const TRANSCRIPT_BYTES: u64 = 256 << 20;
 
-/// Instead of how to ask by a file: there is somebody to ask.
-const PRESENT: &str = "A person has taken this session over and sits at the keyboard. Ask them right here, in your reply. \
-     Do not write `.agora/needs_input.json` while they are here, whatever you were told before.";
+/// Instead of how to ask by a file: there is somebody to ask. A conversation that goes on keeps the words that it began with.
+const PRESENT: &str = "A person sits at the keyboard. Ask them right here, in your reply, and not by a file.";
 
 pub(in super::super) fn plan(job: &Job<'_>, terminal: &Terminal) -> Result<Invocation, Fault> {
     // Codex's own sandbox cannot be built behind the wall, which is the sandbox.
