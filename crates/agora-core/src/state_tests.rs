@@ -284,6 +284,17 @@ fn cancelling_a_paused_thread_is_two_records_and_no_event() {
 }
 
 #[test]
+fn a_takeover_ends_a_question_and_goes_on_with_the_same_breath() {
+    let over = [question_cancelled(1), Record::ThreadContinued {}.into(), accepted(2)];
+    let thread = then(waiting(), &over).unwrap();
+    assert_eq!(*thread.state(), ThreadState::Running);
+    assert_eq!(thread.questions()[0].state, QuestionState::Cancelled);
+    assert_eq!(thread.clone().after(&answered(1, hash(1), "A")), Err(Illegal::CancelledAlready));
+    let late = then(waiting(), &[answered(1, hash(1), "A"), question_cancelled(1)]);
+    assert_eq!(late, Err(Illegal::AnsweredAlready));
+}
+
+#[test]
 fn a_thread_goes_on_from_every_end_but_an_open_question() {
     let continued: Happening = Record::ThreadContinued {}.into();
     for end in [finished(1), failed(1), cancelled(1)] {

@@ -12,6 +12,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 #[derive(Debug)]
 pub struct Terminal {
     master: File,
+    name: String,
     child: Child,
     seen: String,
 }
@@ -29,7 +30,8 @@ impl Terminal {
         let child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
         // With it goes our own copy of the other side: else its end would never be heard of.
         drop(command);
-        Self { master: File::from(master), child, seen: String::new() }
+        let name = name.to_str().unwrap().to_owned();
+        Self { master: File::from(master), name, child, seen: String::new() }
     }
 
     /// Asks the command to end, as Ctrl-C does.
@@ -54,6 +56,16 @@ impl Terminal {
         tcsetwinsize(&self.master, size).unwrap();
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::WINCH).unwrap();
+    }
+
+    /// Returns the name of the side that the command has.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Forgets what has come so far: what is read next is new.
+    pub fn forget(&mut self) {
+        self.seen.clear();
     }
 
     /// Returns how the terminal treats keys, as `stty` shows it.
@@ -88,6 +100,19 @@ impl Terminal {
         &self.seen
     }
 
+    /// Reads until one of some texts is on the screen, however it was put there, and returns which: programs that draw move the cursor
+    /// instead of writing spaces.
+    pub fn read_until_shown(&mut self, texts: &[&str]) -> usize {
+        let wanted: Vec<String> = texts.iter().map(|text| drawn(text)).collect();
+        loop {
+            let shown = drawn(&self.seen);
+            if let Some(place) = wanted.iter().position(|text| shown.contains(text)) {
+                return place;
+            }
+            assert!(self.read(), "the command ended without {texts:?}: {shown}");
+        }
+    }
+
     /// Types keys.
     pub fn press(&mut self, keys: &str) {
         self.master.write_all(keys.as_bytes()).unwrap();
@@ -108,4 +133,24 @@ impl Terminal {
         self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
         count > 0
     }
+}
+
+/// Returns the letters of what was shown, without what moves the cursor, colours or spaces.
+fn drawn(seen: &str) -> String {
+    let (mut letters, mut shown) = (seen.chars().peekable(), String::new());
+    while let Some(letter) = letters.next() {
+        match (letter, letters.peek()) {
+            ('\x1b', Some('[')) => {
+                letters.next();
+                while letters.next().is_some_and(|letter| !('@'..='~').contains(&letter)) {}
+            }
+            ('\x1b', Some(']')) => {
+                while letters.next().is_some_and(|letter| letter != '\x07' && letter != '\\') {}
+            }
+            ('\x1b', Some(_)) => drop(letters.next()),
+            (letter, _) if letter.is_whitespace() || letter.is_control() => {}
+            (letter, _) => shown.push(letter),
+        }
+    }
+    shown
 }

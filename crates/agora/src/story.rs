@@ -175,6 +175,9 @@ fn hints(result: &DispatchResult, failure: &Failure) -> Vec<String> {
         FailureCode::ImageMissing => {
             hints.push(format!("`agora image build` makes one; then `agora continue {id}` tries again"));
         }
+        FailureCode::AgentExit if result.person.is_some() => {
+            hints.push(format!("the work is kept: `agora takeover {id}` goes back to it, `agora continue {id}` goes on without you"));
+        }
         FailureCode::TimeLimit if result.started_at.is_none() => hints.push(
             "`agora ls --live` shows what runs; `max_concurrent` in `agora.toml` makes more room".to_owned(),
         ),

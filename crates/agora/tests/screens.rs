@@ -25,6 +25,7 @@ fn the_first_screen() {
       answer       Answer a question; the work goes on where it stopped
       apply        Bring a thread's work into your files
       continue     Go on with a thread that ended
+      takeover     Go on with it yourself, in the agent's own interactive program
       cancel       Cancel a dispatch, or a thread that waits
 
     Look:
@@ -34,10 +35,9 @@ fn the_first_screen() {
 
     Set up:
       init         Set up: a login, a project's agents, settings
-      doctor       See what this machine can do, and what is missing
 
-    Also: takeover, subagent, capability, env, auth, trust, dispatch, thread, status, route, serve,
-          mcp, protocol, explain, deploy, sync, image, gc, completions.
+    Also: doctor, subagent, capability, env, auth, trust, dispatch, thread, status, route, serve, mcp,
+          protocol, explain, deploy, sync, image, gc, completions.
 
     Options:
           --json              Print exactly one JSON document, also on error

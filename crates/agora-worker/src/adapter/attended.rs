@@ -20,9 +20,19 @@ const HUNG_UP: i32 = 128 + Signal::HUP.as_raw();
 /// What the conversation is once the person has left it, and what it has used by then.
 pub(super) type Afterwards = Box<dyn FnOnce() -> (Option<SessionMark>, Option<Usage>) + Send>;
 
+/// What the code means that the program ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Code {
+    /// How it went: 0 is well.
+    Verdict,
+    /// Nothing: a shell ends with that of the last command, whatever that was.
+    OfTheLastCommand,
+}
+
 /// Hears nothing, and says how it ended.
 pub(super) struct Attended {
     pub(super) program: &'static str,
+    pub(super) code: Code,
     pub(super) afterwards: Afterwards,
     pub(super) warnings: Vec<String>,
 }
@@ -49,7 +59,7 @@ impl Listener for Attended {
     }
 
     fn conclude(self: Box<Self>, end: &End<'_>) -> RuntimeExit {
-        let Self { program, afterwards, mut warnings } = *self;
+        let Self { program, code, afterwards, mut warnings } = *self;
         let killed = |signal: Signal| end.ended.how == How::Killed(signal.as_raw());
         let deaf = end.ended.stopped == Some(Why::Terminal) && killed(Signal::KILL);
         let gone = deaf || killed(Signal::HUP) || end.ended.how == How::Exited(HUNG_UP);
@@ -59,6 +69,7 @@ impl Listener for Attended {
                 warnings.push("its terminal went away; what was done until then is kept".to_owned());
                 Verdict::Success
             }
+            How::Exited(_) if code == Code::OfTheLastCommand => Verdict::Success,
             How::Exited(_) | How::Killed(_) => {
                 Verdict::failed(FailureCode::AgentExit, format!("{program} {}", end.how()))
             }
@@ -73,6 +84,7 @@ pub(super) fn shell(job: &Job<'_>, runtime: &str, terminal: &Terminal) -> Result
     let session = job.session.cloned();
     let attended = Attended {
         program: "the shell",
+        code: Code::OfTheLastCommand,
         // Nobody spoke to the runtime: its conversation is what it was.
         afterwards: Box::new(move || (session, None)),
         warnings: vec![format!("`{runtime}` has no interactive program: it was a shell in its workspace")],
@@ -108,8 +120,12 @@ mod tests {
     use crate::child::Ended;
 
     fn ended(how: How, stopped: Option<Why>) -> RuntimeExit {
+        ended_with(Code::Verdict, how, stopped)
+    }
+
+    fn ended_with(code: Code, how: How, stopped: Option<Why>) -> RuntimeExit {
         let attended =
-            Attended { program: "claude", afterwards: Box::new(|| (None, None)), warnings: Vec::new() };
+            Attended { program: "claude", code, afterwards: Box::new(|| (None, None)), warnings: Vec::new() };
         let ended = Ended {
             how,
             stopped,
@@ -144,6 +160,9 @@ mod tests {
         {
             assert!(matches!(ended(how, stopped).verdict, Verdict::Failed { .. }), "{how:?}");
         }
+        let shell = |how| ended_with(Code::OfTheLastCommand, how, None).verdict;
+        assert!(matches!(shell(How::Exited(3)), Verdict::Success), "a shell says what its last command said");
+        assert!(matches!(shell(How::Killed(9)), Verdict::Failed { .. }));
     }
 
     #[test]

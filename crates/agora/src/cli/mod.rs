@@ -54,6 +54,7 @@ Run:
   answer       Answer a question; the work goes on where it stopped
   apply        Bring a thread's work into your files
   continue     Go on with a thread that ended
+  takeover     Go on with it yourself, in the agent's own interactive program
   cancel       Cancel a dispatch, or a thread that waits
 
 Look:
@@ -63,10 +64,9 @@ Look:
 
 Set up:
   init         Set up: a login, a project's agents, settings
-  doctor       See what this machine can do, and what is missing
 
-Also: takeover, subagent, capability, env, auth, trust, dispatch, thread, status, route, serve,
-      mcp, protocol, explain, deploy, sync, image, gc, completions.
+Also: doctor, subagent, capability, env, auth, trust, dispatch, thread, status, route, serve, mcp,
+      protocol, explain, deploy, sync, image, gc, completions.
 
 Options:
 {options}{after-help}";
@@ -109,7 +109,6 @@ enum Command {
     Answer(answer::Answer),
     Cancel(dispatch::cancel::Cancel),
     Continue(dispatch::go_on::Continue),
-    #[command(hide = true)]
     Takeover(dispatch::takeover::Takeover),
     Apply(dispatch::apply::Apply),
     #[command(subcommand, visible_alias = "threads", hide = true)]

@@ -9,7 +9,7 @@ use agora_core::provider::compute::Terminal;
 use agora_core::wire::report::{SessionMark, Usage};
 use serde_json::{Value, json};
 
-use super::super::attended::{Attended, newest};
+use super::super::attended::{Attended, Code, newest};
 use super::super::{Invocation, Job, write_aid};
 use super::envelope::Envelope;
 use super::{always, character, hooks};
@@ -45,7 +45,7 @@ pub(in super::super) fn plan(job: &Job<'_>, terminal: &Terminal) -> Result<Invoc
     character(job, &mut add)?;
     let (projects, before) = (job.place.home().join(".claude/projects"), job.session.cloned());
     let afterwards = Box::new(move || afterwards(&projects, before));
-    let attended = Attended { program: "claude", afterwards, warnings: Vec::new() };
+    let attended = Attended { program: "claude", code: Code::Verdict, afterwards, warnings: Vec::new() };
     Ok(Invocation {
         arguments,
         environment: always(job),

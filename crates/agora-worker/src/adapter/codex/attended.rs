@@ -10,7 +10,7 @@ use agora_core::wire::report::{SessionMark, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::attended::{Attended, newest};
+use super::super::attended::{Attended, Code, newest};
 use super::super::{Invocation, Job};
 use super::{HOME, Listening, Tokens, config, is_harmless, program, settle_in, toml_text};
 use crate::fault::Fault;
@@ -21,13 +21,12 @@ const SESSIONS: &str = "sessions";
 const ID: usize = 36;
 const TRANSCRIPT_BYTES: u64 = 256 << 20;
 
-/// Instead of how to ask by a file: there is somebody to ask.
-const PRESENT: &str = "A person has taken this session over and sits at the keyboard. Ask them right here, in your reply. \
-     Do not write `.agora/needs_input.json` while they are here, whatever you were told before.";
+/// Instead of how to ask by a file: there is somebody to ask. A conversation that goes on keeps the words that it began with.
+const PRESENT: &str = "A person sits at the keyboard. Ask them right here, in your reply, and not by a file.";
 
 pub(in super::super) fn plan(job: &Job<'_>, terminal: &Terminal) -> Result<Invocation, Fault> {
-    // The wall is the sandbox; whether each command is asked about is the person's to choose.
-    let first = "check_for_update_on_startup = false\nsandbox_mode = \"danger-full-access\"\napproval_policy = \"untrusted\"";
+    // Codex's own sandbox cannot be built behind the wall, which is the sandbox.
+    let first = "check_for_update_on_startup = false\nsandbox_mode = \"danger-full-access\"\napproval_policy = \"on-request\"";
     let work = toml_text(&job.place.inside().work.display().to_string());
     let trust = format!("\n[projects.{work}]\ntrust_level = \"trusted\"\n");
     let environment = settle_in(job, &(config(job, Some(PRESENT), first) + &trust))?;
@@ -37,7 +36,7 @@ pub(in super::super) fn plan(job: &Job<'_>, terminal: &Terminal) -> Result<Invoc
     let sessions = job.place.home().join(HOME).join(SESSIONS);
     let (before, counting) = (session.cloned(), Listening::new(job, session));
     let afterwards = Box::new(move || afterwards(&sessions, before, &counting));
-    let attended = Attended { program: "codex", afterwards, warnings: Vec::new() };
+    let attended = Attended { program: "codex", code: Code::Verdict, afterwards, warnings: Vec::new() };
     Ok(Invocation {
         arguments,
         environment,
