@@ -1,6 +1,8 @@
 //! `agora mcp`: the server that an agent drives agora through, where it is entered for a client, and tokens for its door over HTTP.
 
 mod around;
+mod install;
+mod json_text;
 mod token;
 
 use std::net::SocketAddr;
@@ -41,12 +43,14 @@ pub(super) struct Mcp {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Install(install::Install),
     Token(token::Token),
 }
 
 impl Mcp {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         match self.command {
+            Some(Command::Install(command)) => command.run(context),
             Some(Command::Token(command)) => command.run(context),
             None => serve(context, self.workspace, self.http).await.map(|()| Exit::Done),
         }
