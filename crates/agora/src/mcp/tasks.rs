@@ -23,7 +23,7 @@ const POLL_MS: u64 = 500;
 
 impl Desk {
     /// Finds the thread that a task is.
-    pub(super) async fn task_thread(&self, id: &str) -> Result<(&Opened, Thread), ErrorData> {
+    pub(crate) async fn task_thread(&self, id: &str) -> Result<(&Opened, Thread), ErrorData> {
         let unknown = || ErrorData::invalid_params(format!("there is no task `{id}`"), None);
         let thread = id.parse().map_err(|_| unknown())?;
         let opened = self.opened().await.map_err(internal)?;
@@ -31,7 +31,7 @@ impl Desk {
     }
 
     /// Tells where a task stands.
-    pub(super) async fn task(
+    pub(crate) async fn task(
         &self,
         opened: &Opened,
         client: &Client,
@@ -91,7 +91,7 @@ impl Desk {
     }
 
     /// Takes in what a person decided about the question of a task. What is not about it is left aside.
-    pub(super) async fn update_task(
+    pub(crate) async fn update_task(
         &self,
         client: &Client,
         id: &str,
@@ -108,7 +108,7 @@ impl Desk {
         }
     }
 
-    pub(super) async fn cancel_task(&self, id: &str) -> Result<(), ErrorData> {
+    pub(crate) async fn cancel_task(&self, id: &str) -> Result<(), ErrorData> {
         let (_, thread) = self.task_thread(id).await?;
         thread.cancel().await.map(drop).map_err(|error| internal(self.explain(error)))
     }

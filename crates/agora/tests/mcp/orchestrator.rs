@@ -85,7 +85,7 @@ fn claude_code_dispatches_five_relays_a_question_and_reports_the_refs() {
     let turns = Arc::new(Mutex::new(0));
     let count = Arc::clone(&turns);
     let model = Model::start_with(move |request| {
-        let mut turn = count.lock().unwrap();
+        let mut turn = count.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *turn += 1;
         let said = last_result(request);
         match *turn {
@@ -110,7 +110,8 @@ fn claude_code_dispatches_five_relays_a_question_and_reports_the_refs() {
             }
             6 => {
                 assert!(said.contains("passed on by agent:claude-code"), "{said}");
-                tool("agora_wait", json!({"until": "all"}))
+                // The session was resumed, and has a server of its own: the threads are named.
+                tool("agora_wait", json!({"until": "all", "threads": said_threads(request)}))
             }
             _ => {
                 assert!(said.contains("refs/agora/t_"), "{said}");
@@ -132,7 +133,8 @@ fn claude_code_dispatches_five_relays_a_question_and_reports_the_refs() {
     let session = first["session_id"].as_str().unwrap();
     let second = ask(&[&options[..], &["--resume", session, "postgres, please"]].concat());
     let report = second["result"].as_str().unwrap();
-    assert!(*turns.lock().unwrap() <= 8, "{} turns", turns.lock().unwrap());
+    let took = *turns.lock().unwrap();
+    assert!(took <= 8, "{took} turns");
 
     let threads = place.cli.run(&["thread", "list", "--json"]).json();
     let ids: std::collections::BTreeSet<&str> =
@@ -142,6 +144,13 @@ fn claude_code_dispatches_five_relays_a_question_and_reports_the_refs() {
         assert!(report.contains(id), "{id} is not in {report}");
         git(&["rev-parse", "--verify", &format!("refs/agora/{id}")]);
     }
+}
+
+/// Returns the threads that `agora_dispatch` told of.
+fn said_threads(request: &Request) -> std::collections::BTreeSet<String> {
+    let text = request.body["messages"].to_string();
+    let id = |rest: &str| format!("t_{}", rest.chars().take(16).collect::<String>());
+    text.split("threadId\\\":\\\"t_").skip(1).map(id).collect()
 }
 
 /// Returns the question that a tool told of, wherever in the conversation that was.
