@@ -101,6 +101,12 @@ impl Program {
         self.command.spawn().map_err(|source| self.not_started(&source))
     }
 
+    /// Starts in the background, to be spoken to.
+    pub(crate) fn converse(mut self) -> Result<Child, Failure> {
+        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        self.command.spawn().map_err(|source| self.not_started(&source))
+    }
+
     fn finish(mut self) -> Result<String, Failure> {
         let output = self.command.stdout(Stdio::piped()).spawn().and_then(Child::wait_with_output);
         let Output { status, stdout, stderr } = output.map_err(|source| self.not_started(&source))?;

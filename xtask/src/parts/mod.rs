@@ -6,6 +6,7 @@
 mod cargo_tools;
 mod debian;
 mod docker;
+mod mcp;
 mod npm;
 mod privilege;
 mod pypi;
@@ -135,6 +136,9 @@ pub(crate) fn gather(context: &Context) -> Result<Parts, Failure> {
         parts.add(name, Origin::Registry, found);
     }
     for (name, found) in timed("PyPI packages", || pypi::provide(context)) {
+        parts.add(name, Origin::Registry, found);
+    }
+    for (name, found) in timed("MCP clients", || mcp::provide(context)) {
         parts.add(name, Origin::Registry, found);
     }
 

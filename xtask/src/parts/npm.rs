@@ -98,8 +98,12 @@ fn platform() -> Option<Platform> {
 }
 
 fn installed_version(directory: &Path, agent: &Agent) -> Option<String> {
-    let text = fs::read(modules(directory).join(agent.package).join("package.json")).ok()?;
-    version_in(&text)
+    version_of(&modules(directory), agent.package)
+}
+
+/// Returns the version of a package that is installed among others.
+pub(super) fn version_of(modules: &Path, package: &str) -> Option<String> {
+    version_in(&fs::read(modules.join(package).join("package.json")).ok()?)
 }
 
 fn version_in(package_json: &[u8]) -> Option<String> {

@@ -12,7 +12,7 @@ use super::form::wants_a_secret;
 use super::reply::{AnsweredReply, CancelledReply, line_for_user, quoted};
 
 impl Desk {
-    pub(super) async fn answer(
+    pub(crate) async fn answer(
         &self,
         client: &Client,
         arguments: AnswerArguments,
@@ -89,7 +89,7 @@ impl Desk {
         })
     }
 
-    pub(super) async fn cancel(&self, arguments: IdArguments) -> Result<CancelledReply, Trouble> {
+    pub(crate) async fn cancel(&self, arguments: IdArguments) -> Result<CancelledReply, Trouble> {
         let opened = self.opened().await?;
         let thread = self.thread(opened, &arguments.id).await?;
         let view = thread.cancel().await.map_err(|error| self.explain(error))?;

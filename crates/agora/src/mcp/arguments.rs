@@ -12,58 +12,58 @@ use serde_json::{Map, Value};
 use super::Trouble;
 
 /// As many as one call may start.
-pub(super) const INPUTS: usize = 50;
+pub(crate) const INPUTS: usize = 50;
 /// Clients give up on a call that takes a minute.
-pub(super) const LONGEST_WAIT_SECONDS: u64 = 50;
+pub(crate) const LONGEST_WAIT_SECONDS: u64 = 50;
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct DispatchArguments {
+pub(crate) struct DispatchArguments {
     /// The subagent to run, by its name as `agora_subagents_list` shows it.
-    pub(super) subagent: String,
+    pub(crate) subagent: String,
     /// The input of one dispatch, such as `{"task": "split the parser"}`. It must fit the subagent's `inputSchema`. Give this or `inputs`.
-    pub(super) input: Option<Map<String, Value>>,
+    pub(crate) input: Option<Map<String, Value>>,
     /// Many inputs at once: each starts a dispatch of its own, and they run in parallel. At most 50.
     #[schemars(length(min = 1, max = 50))]
-    pub(super) inputs: Option<Vec<Map<String, Value>>>,
+    pub(crate) inputs: Option<Vec<Map<String, Value>>>,
     /// What the agent works on a copy of: a directory inside one of the workspaces that the user configured, absolute or relative to the
     /// first of them; `.` is that one itself. Left out: an empty directory.
-    pub(super) workspace: Option<String>,
+    pub(crate) workspace: Option<String>,
     /// A commit, branch or tag of the workspace's git repository, instead of the files as they are now.
-    pub(super) base: Option<String>,
+    pub(crate) base: Option<String>,
     /// Env bundles by name, later ones win. Left out: the bundle `default`, if there is one.
     #[serde(default)]
-    pub(super) env: Vec<String>,
+    pub(crate) env: Vec<String>,
     /// Capabilities by name, instead of those of the subagent.
-    pub(super) capabilities: Option<Vec<String>>,
+    pub(crate) capabilities: Option<Vec<String>>,
     /// Capabilities by name, in addition to those of the subagent.
-    pub(super) add_capabilities: Option<Vec<String>>,
+    pub(crate) add_capabilities: Option<Vec<String>>,
     /// Where it runs, by name. Left out: `local`.
-    pub(super) target: Option<String>,
+    pub(crate) target: Option<String>,
     /// A larger or smaller model than the subagent's own.
-    pub(super) model: Option<ModelSize>,
+    pub(crate) model: Option<ModelSize>,
     /// The agent's time in seconds. Left out: two hours.
     #[schemars(range(min = 1, max = 86_400))]
-    pub(super) timeout_seconds: Option<u32>,
+    pub(crate) timeout_seconds: Option<u32>,
     /// What each thread may use up. It can only be less than what the user allows.
-    pub(super) budget: Option<BudgetArguments>,
+    pub(crate) budget: Option<BudgetArguments>,
     /// Labels by which the user finds it again.
     #[serde(default)]
-    pub(super) labels: Vec<String>,
+    pub(crate) labels: Vec<String>,
     /// The same call under the same key starts nothing twice.
-    pub(super) idempotency_key: Option<String>,
+    pub(crate) idempotency_key: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum ModelSize {
+pub(crate) enum ModelSize {
     Fast,
     Standard,
     Max,
 }
 
 impl ModelSize {
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Fast => "fast",
             Self::Standard => "standard",
@@ -75,11 +75,11 @@ impl ModelSize {
 /// What a thread may use up, all its dispatches together.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct BudgetArguments {
-    pub(super) turns: Option<u32>,
-    pub(super) tokens: Option<u64>,
-    pub(super) minutes: Option<u32>,
-    pub(super) usd: Option<f64>,
+pub(crate) struct BudgetArguments {
+    pub(crate) turns: Option<u32>,
+    pub(crate) tokens: Option<u64>,
+    pub(crate) minutes: Option<u32>,
+    pub(crate) usd: Option<f64>,
 }
 
 impl From<BudgetArguments> for Budget {
@@ -91,19 +91,19 @@ impl From<BudgetArguments> for Budget {
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct WaitArguments {
+pub(crate) struct WaitArguments {
     /// The threads to wait for, by their ids. Left out: all that you dispatched and have not heard the end of.
-    pub(super) threads: Option<Vec<String>>,
+    pub(crate) threads: Option<Vec<String>>,
     /// `any` returns when one of them has ended, `all` when all have. A question is returned at once, either way.
-    pub(super) until: Until,
+    pub(crate) until: Until,
     /// How long to wait, in seconds. When nothing ended by then, the call says so: call it again.
     #[schemars(range(min = 0, max = 50))]
-    pub(super) timeout_seconds: Option<u64>,
+    pub(crate) timeout_seconds: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Until {
+pub(crate) enum Until {
     #[default]
     Any,
     All,
@@ -111,38 +111,38 @@ pub(super) enum Until {
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct AnswerArguments {
+pub(crate) struct AnswerArguments {
     /// The question's id, `q_…`.
-    pub(super) question_id: String,
+    pub(crate) question_id: String,
     /// Your user's answer to a question of one item: an option's label or number, or any text where no options constrain it.
-    pub(super) answer: Option<String>,
+    pub(crate) answer: Option<String>,
     /// Your user's answers to a question of several items, by the items' ids. All of them, in one call.
-    pub(super) answers: Option<Map<String, Value>>,
+    pub(crate) answers: Option<Map<String, Value>>,
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct IdArguments {
+pub(crate) struct IdArguments {
     /// The id of a dispatch, a thread or a question, the beginning of one, or a label.
-    pub(super) id: String,
+    pub(crate) id: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct QuestionsArguments {
+pub(crate) struct QuestionsArguments {
     /// Only the questions of threads that you dispatched.
-    pub(super) mine: bool,
+    pub(crate) mine: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct ListArguments {
+pub(crate) struct ListArguments {
     /// Only names that come after this one, for the next page.
-    pub(super) after: Option<String>,
+    pub(crate) after: Option<String>,
 }
 
 /// Reads what a tool was given.
-pub(super) fn read<T: DeserializeOwned>(given: Option<JsonObject>) -> Result<T, Trouble> {
+pub(crate) fn read<T: DeserializeOwned>(given: Option<JsonObject>) -> Result<T, Trouble> {
     serde_json::from_value(Value::Object(given.unwrap_or_default())).map_err(|error| {
         Trouble::new("bad-arguments", format!("the arguments do not fit: {error}"))
             .hint("`tools/list` has the schema; what is not in it cannot be asked for")
@@ -150,7 +150,7 @@ pub(super) fn read<T: DeserializeOwned>(given: Option<JsonObject>) -> Result<T, 
 }
 
 /// Returns the schema of a type, whole in one place: some clients follow no references.
-pub(super) fn schema<T: JsonSchema>() -> JsonObject {
+pub(crate) fn schema<T: JsonSchema>() -> JsonObject {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let schema = settings.into_generator().into_root_schema_for::<T>();
     let mut object = match schema.to_value() {

@@ -15,17 +15,17 @@ use super::form::{Filled, filled_json, form};
 
 /// A question that is open now.
 #[derive(Clone, Debug)]
-pub(super) struct OpenNow {
-    pub(super) id: QuestionId,
-    pub(super) hash: ContentHash,
-    pub(super) thread: ThreadId,
-    pub(super) subagent: String,
-    pub(super) question: Question,
+pub(crate) struct OpenNow {
+    pub(crate) id: QuestionId,
+    pub(crate) hash: ContentHash,
+    pub(crate) thread: ThreadId,
+    pub(crate) subagent: String,
+    pub(crate) question: Question,
 }
 
 /// What came of an answer.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// The thread goes on, or has ended by the decline.
     Moved,
     /// It stays open.
@@ -37,13 +37,13 @@ pub(super) enum Outcome {
 }
 
 /// Returns the question of a thread that is open.
-pub(super) fn open_question(questions: &[AskedQuestion]) -> Option<&AskedQuestion> {
+pub(crate) fn open_question(questions: &[AskedQuestion]) -> Option<&AskedQuestion> {
     questions.iter().rev().find(|asked| asked.state == QuestionState::Open)
 }
 
 impl Desk {
     /// Makes the end of a call that is to come back with an answer.
-    pub(super) fn input_required(
+    pub(crate) fn input_required(
         &self,
         opened: &Opened,
         client: &Client,
@@ -56,7 +56,7 @@ impl Desk {
         Ok(InputRequiredResult::new(Some(requests), Some(state)))
     }
 
-    pub(super) fn input_request(
+    pub(crate) fn input_request(
         &self,
         client: &Client,
         open: &OpenNow,
@@ -65,7 +65,7 @@ impl Desk {
         self.form(client, open, problem).map(|form| InputRequest::Elicitation(ElicitRequest::new(form)))
     }
 
-    pub(super) fn form(
+    pub(crate) fn form(
         &self,
         client: &Client,
         open: &OpenNow,
@@ -76,7 +76,7 @@ impl Desk {
     }
 
     /// Does what a person decided: their answer counts as theirs, through this client.
-    pub(super) async fn decided(
+    pub(crate) async fn decided(
         &self,
         opened: &Opened,
         client: &Client,
@@ -104,7 +104,7 @@ impl Desk {
     }
 
     /// Lets a thread that goes on be carried by a process of its own: this one lives only as long as its client.
-    pub(super) async fn leave_to_a_carrier(&self, thread: &Thread) -> Result<(), Trouble> {
+    pub(crate) async fn leave_to_a_carrier(&self, thread: &Thread) -> Result<(), Trouble> {
         let mut events = thread.events(0).map_err(|error| self.explain(error))?;
         // It had room with the answer, or has to wait: a worker that is on its way is left when it is there.
         while thread.describe().await.map_err(|error| self.explain(error))?.state == "starting" {
@@ -118,6 +118,6 @@ impl Desk {
 }
 
 /// Returns what was filled in for a question, where a client brought it.
-pub(super) fn response(responses: Option<&InputResponses>, question: &QuestionId) -> Option<Filled> {
+pub(crate) fn response(responses: Option<&InputResponses>, question: &QuestionId) -> Option<Filled> {
     responses?.get(question.as_str()).map(filled_json)
 }

@@ -9,7 +9,7 @@ use super::token::Claims;
 
 /// How a question reaches a person through this client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asking {
+pub(crate) enum Asking {
     /// The call ends with the question, and is made again with the answer.
     InputRequired,
     /// The client is asked while the call goes on.
@@ -20,18 +20,18 @@ pub(super) enum Asking {
 
 /// Whoever made a call.
 #[derive(Clone, Debug)]
-pub(super) struct Client {
+pub(crate) struct Client {
     /// As it calls itself, in the letters of a name.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// What all its dispatches are labelled with, and which is its own alone as far as the transport can tell clients apart.
-    pub(super) owner: Name,
+    pub(crate) owner: Name,
     /// How many agents stand between it and a person.
-    pub(super) depth: u32,
-    pub(super) asking: Asking,
+    pub(crate) depth: u32,
+    pub(crate) asking: Asking,
     /// Whether it may be given a task.
-    pub(super) takes_tasks: bool,
+    pub(crate) takes_tasks: bool,
     /// Whether its forms can have lists to choose several from.
-    pub(super) chooses_several: bool,
+    pub(crate) chooses_several: bool,
 }
 
 /// What is known of a connection beside what the client says.
@@ -44,7 +44,7 @@ pub(crate) enum Connection {
 }
 
 impl Client {
-    pub(super) fn of(context: &RequestContext<RoleServer>, connection: &Connection) -> Self {
+    pub(crate) fn of(context: &RequestContext<RoleServer>, connection: &Connection) -> Self {
         let info = context.client_info();
         let name = slug(info.as_ref().map_or("client", |info| &info.name));
         let parts = context.extensions.get::<http::request::Parts>();
@@ -71,12 +71,12 @@ impl Client {
     }
 
     /// Returns the door that its user's answers come through.
-    pub(super) fn door(&self) -> String {
+    pub(crate) fn door(&self) -> String {
         format!("mcp:{}", self.name)
     }
 
     /// Returns what it is called where it speaks for somebody.
-    pub(super) fn agent(&self) -> String {
+    pub(crate) fn agent(&self) -> String {
         format!("agent:{}", self.name)
     }
 }

@@ -14,12 +14,12 @@ use super::state::States;
 use super::workspaces::Workspaces;
 
 /// As many threads of one client as are looked at.
-pub(super) const THREADS: usize = 500;
+pub(crate) const THREADS: usize = 500;
 
 /// What the server works with.
 #[derive(Debug)]
 pub(crate) struct Desk {
-    pub(super) around: Box<dyn Around>,
+    pub(crate) around: Box<dyn Around>,
     opened: tokio::sync::OnceCell<Opened>,
     /// Which ends a client has heard of: they are not told again unless they are asked for by name.
     heard: Mutex<HashSet<DispatchId>>,
@@ -28,11 +28,11 @@ pub(crate) struct Desk {
 
 /// What there is once agora is open.
 #[derive(Debug)]
-pub(super) struct Opened {
-    pub(super) agora: Agora,
-    pub(super) engine: Engine,
-    pub(super) settings: McpSettings,
-    pub(super) workspaces: Workspaces,
+pub(crate) struct Opened {
+    pub(crate) agora: Agora,
+    pub(crate) engine: Engine,
+    pub(crate) settings: McpSettings,
+    pub(crate) workspaces: Workspaces,
     states: OnceLock<States>,
 }
 
@@ -48,7 +48,7 @@ impl Desk {
 
     /// Returns agora, opened with the first call: that takes in what ended while nobody looked, and starts a carrier for what nobody
     /// carries.
-    pub(super) async fn opened(&self) -> Result<&Opened, Trouble> {
+    pub(crate) async fn opened(&self) -> Result<&Opened, Trouble> {
         self.opened
             .get_or_try_init(|| async {
                 let agora = self.around.open()?;
@@ -63,22 +63,22 @@ impl Desk {
     }
 
     /// Takes in what ended, and leaves what nobody carries to a carrier.
-    pub(super) async fn recover(&self, opened: &Opened) -> Result<(), Trouble> {
+    pub(crate) async fn recover(&self, opened: &Opened) -> Result<(), Trouble> {
         let found = opened.agora.recover().await.map_err(|error| self.around.explain(error))?;
         if found.orphans.is_empty() { Ok(()) } else { self.around.carry(&found.orphans) }
     }
 
-    pub(super) fn explain(&self, error: Error) -> Trouble {
+    pub(crate) fn explain(&self, error: Error) -> Trouble {
         self.around.explain(error)
     }
 
-    pub(super) fn ledger_trouble(&self, error: LedgerError) -> Trouble {
+    pub(crate) fn ledger_trouble(&self, error: LedgerError) -> Trouble {
         self.around.explain(Error::Carry(CarryError::Ledger(error)))
     }
 
     /// Returns the threads that a client dispatched and that matter to it: those that have not ended, and those that ended while this
     /// server ran.
-    pub(super) async fn threads_of(
+    pub(crate) async fn threads_of(
         &self,
         opened: &Opened,
         client: &Client,
@@ -96,11 +96,11 @@ impl Desk {
         Ok(threads)
     }
 
-    pub(super) fn has_heard(&self, dispatch: &DispatchId) -> bool {
+    pub(crate) fn has_heard(&self, dispatch: &DispatchId) -> bool {
         self.heard().contains(dispatch)
     }
 
-    pub(super) fn hears(&self, dispatch: &DispatchId) {
+    pub(crate) fn hears(&self, dispatch: &DispatchId) {
         self.heard().insert(dispatch.clone());
     }
 
@@ -110,18 +110,18 @@ impl Desk {
 }
 
 impl Opened {
-    pub(super) fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         self.engine.world().clock.now()
     }
 
-    pub(super) fn random<const N: usize>(&self) -> [u8; N] {
+    pub(crate) fn random<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         self.engine.world().entropy.draw(&mut bytes);
         bytes
     }
 
     /// Returns what seals the states of calls that ask, by a key of this process alone.
-    pub(super) fn states(&self) -> Result<&States, Trouble> {
+    pub(crate) fn states(&self) -> Result<&States, Trouble> {
         if let Some(states) = self.states.get() {
             return Ok(states);
         }

@@ -13,7 +13,7 @@ use super::limits;
 use super::reply::{DispatchedReply, Started};
 
 impl Desk {
-    pub(super) async fn dispatch(
+    pub(crate) async fn dispatch(
         &self,
         client: &Client,
         arguments: DispatchArguments,
@@ -66,7 +66,7 @@ impl Desk {
         }
         warnings.dedup();
         let next =
-            "Call agora_wait until everything has ended, or an agent asks your user something.".to_owned();
+            "Keep the thread ids. Call agora_wait until everything has ended, or an agent asks your user something.".to_owned();
         Ok(DispatchedReply { dispatches, next, warnings })
     }
 

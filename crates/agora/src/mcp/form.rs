@@ -13,7 +13,7 @@ const CONTEXT_BYTES: usize = 4 * 1024;
 
 /// What a person made of a form.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Filled {
+pub(crate) enum Filled {
     Answer(Given),
     /// They said no: nobody will answer.
     Declined,
@@ -24,7 +24,7 @@ pub(super) enum Filled {
 }
 
 /// Makes the form of a question, with a field for each item. `problem` says what was wrong with what was filled in before.
-pub(super) fn form(
+pub(crate) fn form(
     id: &QuestionId,
     subagent: &str,
     question: &Question,
@@ -94,7 +94,7 @@ fn field(item: &Item, chooses_several: bool) -> Value {
 }
 
 /// Reads what a client says a person did.
-pub(super) fn filled(result: &ElicitResult) -> Filled {
+pub(crate) fn filled(result: &ElicitResult) -> Filled {
     match (&result.action, &result.content) {
         (ElicitationAction::Accept, Some(Value::Object(content))) => {
             Filled::Answer(Given::ByItem(content.clone()))
@@ -106,7 +106,7 @@ pub(super) fn filled(result: &ElicitResult) -> Filled {
 }
 
 /// Reads the same where it comes as plain JSON.
-pub(super) fn filled_json(value: &Value) -> Filled {
+pub(crate) fn filled_json(value: &Value) -> Filled {
     serde_json::from_value(value.clone()).map_or(Filled::Nonsense, |result| filled(&result))
 }
 
@@ -127,7 +127,7 @@ const SECRET_WORDS: [&str; 12] = [
 ];
 
 /// Tells whether a question wants a secret, as far as its words say. A secret reaches an agent by an env bundle.
-pub(super) fn wants_a_secret(question: &Question) -> bool {
+pub(crate) fn wants_a_secret(question: &Question) -> bool {
     question.items().iter().filter(|item| item.choosing() == Choosing::FreeText || item.allows_other()).any(
         |item| {
             let words = format!("{} {}", item.header().unwrap_or_default(), item.question()).to_lowercase();

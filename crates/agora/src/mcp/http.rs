@@ -14,6 +14,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::{TcpListener, TcpStream};
@@ -31,7 +32,7 @@ const HEADER_TIME: Duration = Duration::from_secs(10);
 const CONNECTIONS: usize = 512;
 
 type Body = BoxBody<Bytes, Infallible>;
-type Service = StreamableHttpService<Server, LocalSessionManager>;
+type Service<S> = StreamableHttpService<S, LocalSessionManager>;
 
 /// A socket that is listened to.
 #[derive(Debug)]
@@ -62,12 +63,20 @@ impl HttpDoor {
 
     /// Serves until the process ends.
     pub(crate) async fn serve(self, desk: Arc<Desk>) -> Result<(), Trouble> {
+        self.serve_as(move || Server::shared(Arc::clone(&desk))).await
+    }
+
+    /// Serves what a function makes, for each session or request.
+    pub(crate) async fn serve_as<S: ServerHandler>(
+        self,
+        make: impl Fn() -> S + Send + Sync + 'static,
+    ) -> Result<(), Trouble> {
         let config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(["localhost", "127.0.0.1", "::1", "[::1]"])
             .with_allowed_origins(["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"])
             .with_max_request_body_bytes(BODY_BYTES);
         let service =
-            StreamableHttpService::new(move || Ok(Server::shared(Arc::clone(&desk))), Arc::default(), config);
+            StreamableHttpService::new(move || Ok(make()), Arc::default(), config);
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
@@ -85,7 +94,7 @@ impl HttpDoor {
     }
 }
 
-async fn connection(stream: TcpStream, service: Service, tokens: Arc<Tokens>) {
+async fn connection<S: ServerHandler>(stream: TcpStream, service: Service<S>, tokens: Arc<Tokens>) {
     let answer = service_fn(move |request: Request<Incoming>| {
         let (service, tokens) = (service.clone(), Arc::clone(&tokens));
         async move { Ok::<_, Infallible>(answer(request, service, &tokens).await) }
@@ -96,7 +105,11 @@ async fn connection(stream: TcpStream, service: Service, tokens: Arc<Tokens>) {
     let _ = builder.serve_connection(TokioIo::new(stream), answer).await;
 }
 
-async fn answer(mut request: Request<Incoming>, service: Service, tokens: &Tokens) -> Response<Body> {
+async fn answer<S: ServerHandler>(
+    mut request: Request<Incoming>,
+    service: Service<S>,
+    tokens: &Tokens,
+) -> Response<Body> {
     // A page that lost its way is told so before it is asked for a token: it has none to give.
     if !is_own_host(request.headers()) || !is_own_origin(request.headers()) {
         return words(

@@ -9,7 +9,7 @@ use super::client::Client;
 use super::desk::{Desk, Opened};
 
 /// Counted in the ledger, so that a server that starts anew counts the same for a client that it knows again.
-pub(super) async fn check(desk: &Desk, opened: &Opened, client: &Client, more: usize) -> Result<(), Trouble> {
+pub(crate) async fn check(desk: &Desk, opened: &Opened, client: &Client, more: usize) -> Result<(), Trouble> {
     let McpSettings { max_live, max_dispatches, max_depth, .. } = opened.settings;
     if client.depth > max_depth {
         return Err(refused(
@@ -59,7 +59,7 @@ fn levels(depth: u32) -> String {
 }
 
 /// Returns the budget that a thread gets: the least of what is asked for, what its subagent has, and what the user allows.
-pub(super) fn budget(asked: Option<Budget>, own: Option<Budget>, allowed: Option<f64>) -> Option<Budget> {
+pub(crate) fn budget(asked: Option<Budget>, own: Option<Budget>, allowed: Option<f64>) -> Option<Budget> {
     let own = own.unwrap_or_default();
     let asked = asked.unwrap_or_default();
     let budget = Budget {

@@ -21,7 +21,7 @@ const QUESTIONS: usize = 200;
 const SCHEMA_BYTES: usize = 4 * 1024;
 
 impl Desk {
-    pub(super) async fn describe(&self, arguments: IdArguments) -> Result<Value, Trouble> {
+    pub(crate) async fn describe(&self, arguments: IdArguments) -> Result<Value, Trouble> {
         let opened = self.opened().await?;
         let found = opened.agora.find(&arguments.id).await.map_err(|error| self.explain(error))?;
         let result = found.describe().await.map_err(|error| self.explain(error))?;
@@ -36,7 +36,7 @@ impl Desk {
         Ok(document)
     }
 
-    pub(super) async fn questions(
+    pub(crate) async fn questions(
         &self,
         client: &Client,
         arguments: QuestionsArguments,
@@ -50,7 +50,7 @@ impl Desk {
         Ok(QuestionsReply { questions })
     }
 
-    pub(super) async fn catalogue(
+    pub(crate) async fn catalogue(
         &self,
         kind: BundleKind,
         arguments: ListArguments,
@@ -71,7 +71,7 @@ impl Desk {
         Ok(CatalogueReply { entries, more_after })
     }
 
-    pub(super) async fn subagents(&self, arguments: ListArguments) -> Result<SubagentsReply, Trouble> {
+    pub(crate) async fn subagents(&self, arguments: ListArguments) -> Result<SubagentsReply, Trouble> {
         let opened = self.opened().await?;
         let listed = opened.agora.subagents().await.map_err(|error| self.explain(error))?;
         let mut rest = listed.into_iter().filter(|found| after(&arguments, found.name.as_str()));

@@ -11,22 +11,24 @@
 //!  resources   the rest of what does not fit                       http, token  the same over a socket, for who has a token
 //! ```
 //!
+//! The modules that others see are for `examples/mcp_fixtures`, which stands in for the server before a conformance suite.
+//!
 //! Whatever says what a worker is, can do or has access to is not here: it is for people (docs/mcp.md). Nothing here prints. What
 //! goes to standard output is protocol, and only the transport writes there.
 
 mod answering;
 mod arguments;
 mod around;
-mod asking;
-mod client;
-mod desk;
+pub(crate) mod asking;
+pub(crate) mod client;
+pub(crate) mod desk;
 mod dispatching;
-mod form;
+pub(crate) mod form;
 mod http;
 mod limits;
 mod looking;
 mod reply;
-mod resources;
+pub(crate) mod resources;
 mod server;
 mod state;
 mod tasks;

@@ -12,49 +12,48 @@ use serde_json::{Map, Value, json};
 use super::Trouble;
 
 /// What one answer to a model has at most, all of it together.
-pub(super) const MOST_BYTES: usize = 32 * 1024;
+pub(crate) const MOST_BYTES: usize = 32 * 1024;
 
 /// What `agora_dispatch` started.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct DispatchedReply {
+pub(crate) struct DispatchedReply {
     /// One for each input, in their order.
-    pub(super) dispatches: Vec<Started>,
+    pub(crate) dispatches: Vec<Started>,
     /// What to do next.
-    pub(super) next: String,
+    pub(crate) next: String,
     /// What your user should know.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Started {
+pub(crate) struct Started {
     /// The piece of work. This id stays the same across questions.
-    pub(super) thread_id: String,
+    pub(crate) thread_id: String,
     /// This run of it.
-    pub(super) dispatch_id: String,
+    pub(crate) dispatch_id: String,
     /// `queued`, `starting` or `running`.
-    pub(super) state: String,
+    pub(crate) state: String,
 }
 
 /// What `agora_wait` heard.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct WaitedReply {
-    pub(super) status: WaitStatus,
+pub(crate) struct WaitedReply {
+    pub(crate) status: WaitStatus,
     /// The question to show to your user, with status `needs_input`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) question: Option<AskedReply>,
+    pub(crate) question: Option<AskedReply>,
     /// What became of the threads that have ended, and where the others stand.
-    pub(super) threads: Vec<ThreadReply>,
+    pub(crate) threads: Vec<ThreadReply>,
     /// What to do next.
-    pub(super) next: String,
+    pub(crate) next: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum WaitStatus {
+pub(crate) enum WaitStatus {
     /// What was waited for has ended.
     Ended,
     /// An agent asks something.
@@ -68,158 +67,158 @@ pub(super) enum WaitStatus {
 /// Where a thread stands.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ThreadReply {
-    pub(super) thread_id: String,
+pub(crate) struct ThreadReply {
+    pub(crate) thread_id: String,
     /// Its last dispatch.
-    pub(super) dispatch_id: String,
-    pub(super) subagent: String,
+    pub(crate) dispatch_id: String,
+    pub(crate) subagent: String,
     /// `queued`, `starting`, `running`, `finished`, `needs_input`, `failed` or `cancelled`.
-    pub(super) state: String,
+    pub(crate) state: String,
     /// The agent's final words.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) text: Option<String>,
+    pub(crate) text: Option<String>,
     /// The agent's final words as data, where its subagent has an output schema.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) structured: Option<Value>,
+    pub(crate) structured: Option<Value>,
     /// What it changed, and the git ref that the work came home as.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) change: Option<ChangeReply>,
+    pub(crate) change: Option<ChangeReply>,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) failure: Option<Value>,
+    pub(crate) failure: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) cost_usd: Option<f64>,
-    pub(super) duration_ms: u64,
+    pub(crate) cost_usd: Option<f64>,
+    pub(crate) duration_ms: u64,
     /// Where all of it can be read.
-    pub(super) resource: String,
+    pub(crate) resource: String,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ChangeReply {
-    pub(super) files: u64,
-    pub(super) insertions: u64,
-    pub(super) deletions: u64,
+pub(crate) struct ChangeReply {
+    pub(crate) files: u64,
+    pub(crate) insertions: u64,
+    pub(crate) deletions: u64,
     /// Such as `refs/agora/t_…`, in the repository that the workspace was taken from.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) git_ref: Option<String>,
+    pub(crate) git_ref: Option<String>,
     /// What your user runs to bring it home.
-    pub(super) apply: String,
+    pub(crate) apply: String,
 }
 
 /// A question that waits for a person.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct AskedReply {
-    pub(super) question_id: String,
-    pub(super) thread_id: String,
-    pub(super) subagent: String,
+pub(crate) struct AskedReply {
+    pub(crate) question_id: String,
+    pub(crate) thread_id: String,
+    pub(crate) subagent: String,
     /// The words of its first item.
-    pub(super) question: String,
+    pub(crate) question: String,
     /// The labels of its first item's options.
-    pub(super) options: Vec<String>,
+    pub(crate) options: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) context: Option<String>,
+    pub(crate) context: Option<String>,
     /// Every item with all that it says.
-    pub(super) questions: Vec<Value>,
+    pub(crate) questions: Vec<Value>,
     /// How it is answered.
-    pub(super) how_to_answer: String,
+    pub(crate) how_to_answer: String,
     /// The line that your user can run instead.
-    pub(super) for_your_user: String,
+    pub(crate) for_your_user: String,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct QuestionsReply {
-    pub(super) questions: Vec<AskedReply>,
+pub(crate) struct QuestionsReply {
+    pub(crate) questions: Vec<AskedReply>,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct AnsweredReply {
-    pub(super) question_id: String,
-    pub(super) thread_id: String,
+pub(crate) struct AnsweredReply {
+    pub(crate) question_id: String,
+    pub(crate) thread_id: String,
     /// The dispatch that goes on with the answer.
-    pub(super) dispatch_id: String,
+    pub(crate) dispatch_id: String,
     /// How it is recorded.
-    pub(super) recorded_as: String,
-    pub(super) next: String,
+    pub(crate) recorded_as: String,
+    pub(crate) next: String,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CancelledReply {
-    pub(super) thread_id: String,
-    pub(super) dispatch_id: String,
+pub(crate) struct CancelledReply {
+    pub(crate) thread_id: String,
+    pub(crate) dispatch_id: String,
     /// `cancelled`, or how it had ended before.
-    pub(super) state: String,
-    pub(super) cancelled: bool,
+    pub(crate) state: String,
+    pub(crate) cancelled: bool,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CatalogueReply {
-    pub(super) entries: Vec<Entry>,
+pub(crate) struct CatalogueReply {
+    pub(crate) entries: Vec<Entry>,
     /// Give it as `after` for the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) more_after: Option<String>,
+    pub(crate) more_after: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Entry {
-    pub(super) name: String,
-    pub(super) content_hash: String,
-    pub(super) registered_at: String,
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) content_hash: String,
+    pub(crate) registered_at: String,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SubagentsReply {
-    pub(super) subagents: Vec<SubagentEntry>,
+pub(crate) struct SubagentsReply {
+    pub(crate) subagents: Vec<SubagentEntry>,
     /// Give it as `after` for the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) more_after: Option<String>,
+    pub(crate) more_after: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SubagentEntry {
-    pub(super) name: String,
-    pub(super) content_hash: String,
+pub(crate) struct SubagentEntry {
+    pub(crate) name: String,
+    pub(crate) content_hash: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) description: Option<String>,
+    pub(crate) description: Option<String>,
     /// What runs it: `claude-code`, `codex`, `command`, or an external adapter.
-    pub(super) runtime: String,
+    pub(crate) runtime: String,
     /// The JSON schema of its input.
-    pub(super) input_schema: Map<String, Value>,
+    pub(crate) input_schema: Map<String, Value>,
 }
 
 /// What `agora_dispatch_describe` tells: the result of `agora show --json` without the streams. These are its main fields.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct DescribedReply {
-    pub(super) dispatch_id: String,
-    pub(super) thread_id: String,
-    pub(super) state: String,
-    pub(super) subagent: String,
-    pub(super) duration_ms: u64,
+pub(crate) struct DescribedReply {
+    pub(crate) dispatch_id: String,
+    pub(crate) thread_id: String,
+    pub(crate) state: String,
+    pub(crate) subagent: String,
+    pub(crate) duration_ms: u64,
     /// `text` are the agent's final words.
-    pub(super) output: Map<String, Value>,
+    pub(crate) output: Map<String, Value>,
     /// The exact content of everything that ran.
-    pub(super) resolved: Map<String, Value>,
+    pub(crate) resolved: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) needs_input: Option<Map<String, Value>>,
+    pub(crate) needs_input: Option<Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) failure: Option<Map<String, Value>>,
+    pub(crate) failure: Option<Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) patch: Option<Map<String, Value>>,
+    pub(crate) patch: Option<Map<String, Value>>,
     /// Where the rest can be read.
-    pub(super) resource: String,
+    pub(crate) resource: String,
 }
 
 impl AskedReply {
-    pub(super) fn new(id: &QuestionId, thread: &ThreadId, subagent: &str, question: &Question) -> Self {
+    pub(crate) fn new(id: &QuestionId, thread: &ThreadId, subagent: &str, question: &Question) -> Self {
         let items = question.items();
         let first = items.first();
         Self {
@@ -235,7 +234,7 @@ impl AskedReply {
         }
     }
 
-    pub(super) fn open(open: &OpenQuestion) -> Self {
+    pub(crate) fn open(open: &OpenQuestion) -> Self {
         Self::new(&open.question_id, &open.thread_id, open.subagent.as_str(), &open.question)
     }
 }
@@ -257,7 +256,7 @@ fn how_to_answer(id: &QuestionId, items: &[Item]) -> String {
 }
 
 /// Returns what a person types to answer.
-pub(super) fn line_for_user(id: &QuestionId, items: &[Item]) -> String {
+pub(crate) fn line_for_user(id: &QuestionId, items: &[Item]) -> String {
     match items {
         [item] => match item.options().first() {
             Some(choice) => format!("agora answer {id} {}", quoted(&choice.label)),
@@ -272,7 +271,7 @@ pub(super) fn line_for_user(id: &QuestionId, items: &[Item]) -> String {
 }
 
 /// Writes a word as a shell reads it.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let plain = |character: char| character.is_ascii_alphanumeric() || "-_./:@%+=,".contains(character);
     if !text.is_empty() && text.chars().all(plain) && !text.starts_with('-') {
         text.to_owned()
@@ -282,7 +281,7 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 impl ThreadReply {
-    pub(super) fn new(result: &DispatchResult) -> Self {
+    pub(crate) fn new(result: &DispatchResult) -> Self {
         let text = Some(result.output.text.clone()).filter(|text| !text.is_empty());
         let change = result.patch.as_ref().filter(|patch| patch.files > 0).map(|patch| ChangeReply {
             files: patch.files,
@@ -308,12 +307,12 @@ impl ThreadReply {
 }
 
 /// Makes a tool's result, in bounds.
-pub(super) fn done(reply: &impl Serialize) -> CallToolResult {
+pub(crate) fn done(reply: &impl Serialize) -> CallToolResult {
     bounded(serde_json::to_value(reply).unwrap_or_default(), CallToolResult::structured)
 }
 
 /// Makes a tool's result that says why it did nothing. Without structured content: that would have to fit the tool's output schema.
-pub(super) fn refused(trouble: &Trouble) -> CallToolResult {
+pub(crate) fn refused(trouble: &Trouble) -> CallToolResult {
     let as_text = |value: Value| {
         CallToolResult::error(vec![rmcp::model::ContentBlock::text(json!({"error": value}).to_string())])
     };
@@ -357,7 +356,7 @@ fn shortened(value: &Value, longest: usize, most: usize) -> Value {
 }
 
 /// Cuts a text, and says how much is missing and that it can be had.
-pub(super) fn clipped(text: &str, most: usize) -> String {
+pub(crate) fn clipped(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }

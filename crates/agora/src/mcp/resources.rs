@@ -28,19 +28,19 @@ enum Part {
 
 /// A resource's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Address {
-    pub(super) thread: ThreadId,
+pub(crate) struct Address {
+    pub(crate) thread: ThreadId,
     part: Part,
     /// From where on: a byte, or for events an entry.
     offset: u64,
 }
 
-pub(super) fn thread_uri(thread: &ThreadId) -> String {
+pub(crate) fn thread_uri(thread: &ThreadId) -> String {
     format!("agora://threads/{thread}")
 }
 
 impl Address {
-    pub(super) fn parse(uri: &str) -> Option<Self> {
+    pub(crate) fn parse(uri: &str) -> Option<Self> {
         let rest = uri.strip_prefix("agora://threads/")?;
         let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
         let (thread, part) = path.split_once('/').map_or((path, None), |(thread, part)| (thread, Some(part)));
@@ -79,7 +79,7 @@ impl Address {
 }
 
 /// Says which resources every thread has.
-pub(super) fn templates() -> Vec<ResourceTemplate> {
+pub(crate) fn templates() -> Vec<ResourceTemplate> {
     let template = |part: &str, name: &str, what: &str, kind: &str| {
         ResourceTemplate::new(format!("agora://threads/{{threadId}}{part}"), name)
             .with_description(what)
@@ -110,7 +110,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 
 impl Desk {
     /// Lists the client's own threads, newest first.
-    pub(super) async fn resources(&self, client: &Client) -> Result<Vec<Resource>, Trouble> {
+    pub(crate) async fn resources(&self, client: &Client) -> Result<Vec<Resource>, Trouble> {
         let opened = self.opened().await?;
         let mut threads = self.threads_of(opened, client).await?;
         threads.reverse();
@@ -120,7 +120,7 @@ impl Desk {
         Ok(threads.iter().take(LISTED).map(resource).collect())
     }
 
-    pub(super) async fn read(&self, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    pub(crate) async fn read(&self, uri: &str) -> Result<ReadResourceResult, ErrorData> {
         let unknown = || {
             ErrorData::resource_not_found(format!("there is no resource `{uri}`"), Some(json!({"uri": uri})))
         };
@@ -215,7 +215,7 @@ impl Desk {
 }
 
 /// What happens to a thread, for who only wants to know that something did.
-pub(super) struct Changes {
+pub(crate) struct Changes {
     engine: agora_engine::Engine,
     thread: ThreadId,
     watch: Box<dyn Watch>,
@@ -224,7 +224,7 @@ pub(super) struct Changes {
 
 impl Changes {
     /// Returns when something was recorded of the thread. False: that cannot be heard any more.
-    pub(super) async fn next(&mut self) -> bool {
+    pub(crate) async fn next(&mut self) -> bool {
         loop {
             if self.watch.next().await.is_err() {
                 return false;
@@ -243,7 +243,7 @@ impl Changes {
 
 impl Desk {
     /// Begins to listen to a thread.
-    pub(super) async fn changes(&self, address: &Address) -> Result<Changes, Trouble> {
+    pub(crate) async fn changes(&self, address: &Address) -> Result<Changes, Trouble> {
         let opened = self.opened().await?;
         let watch = opened.engine.world().ledger.watch().map_err(|error| self.ledger_trouble(error))?;
         let thread = opened.agora.thread(&address.thread).await.map_err(|error| self.explain(error))?;
@@ -264,7 +264,7 @@ fn cut(bytes: &[u8], offset: u64) -> (String, Option<u64>) {
     (text, (end < bytes.len()).then_some(end as u64))
 }
 
-pub(super) fn internal(trouble: Trouble) -> ErrorData {
+pub(crate) fn internal(trouble: Trouble) -> ErrorData {
     ErrorData::internal_error(trouble.message.clone(), serde_json::to_value(&trouble).ok())
 }
 

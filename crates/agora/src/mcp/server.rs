@@ -6,7 +6,7 @@ use agora_engine::BundleKind;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, ErrorData, GetTaskParams, GetTaskResult,
-    Implementation, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult,
+    Implementation, ListResourceTemplatesResult,
     ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
     ReadResourceResponse, ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig,
     SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
@@ -93,6 +93,8 @@ impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
+            // There are none. Who asks gets an empty list, and clients ask without being told to.
+            .enable_prompts()
             .enable_resources()
             .enable_resources_subscribe()
             .enable_tasks()
@@ -127,15 +129,6 @@ impl ServerHandler for Server {
             Err(CallError::Trouble(trouble)) => Ok(refused(&trouble).into()),
             Err(CallError::Protocol(error)) => Err(error),
         }
-    }
-
-    /// There are none: a client that asks all the same is told so.
-    async fn list_prompts(
-        &self,
-        _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
     }
 
     async fn list_resources(

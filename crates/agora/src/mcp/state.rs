@@ -13,21 +13,21 @@ use rmcp::model::{RequestStateCodec, RequestStateError, SealOptions};
 use serde::{Deserialize, Serialize};
 
 /// A person may think for a day.
-pub(super) const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a state says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Asked {
-    pub(super) question: QuestionId,
+pub(crate) struct Asked {
+    pub(crate) question: QuestionId,
     /// Of the question as it was shown.
-    pub(super) hash: ContentHash,
+    pub(crate) hash: ContentHash,
     nonce: String,
     expires: i64,
 }
 
 /// Why a state is not taken. None of it says more than a stranger may know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BadState {
+pub(crate) enum BadState {
     /// It was altered, or made for another client or by another process.
     Foreign,
     Expired,
@@ -35,7 +35,7 @@ pub(super) enum BadState {
 }
 
 impl BadState {
-    pub(super) fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Foreign => "the requestState is not one that this server made for you",
             Self::Expired => "the requestState has expired",
@@ -46,19 +46,19 @@ impl BadState {
 
 /// Makes states and takes them back.
 #[derive(Debug)]
-pub(super) struct States {
+pub(crate) struct States {
     codec: RequestStateCodec,
     /// Those that were taken, until they would have expired.
     used: Mutex<HashMap<String, Timestamp>>,
 }
 
 impl States {
-    pub(super) fn new(key: [u8; 32]) -> Result<Self, RequestStateError> {
+    pub(crate) fn new(key: [u8; 32]) -> Result<Self, RequestStateError> {
         Ok(Self { codec: RequestStateCodec::try_new(key)?, used: Mutex::default() })
     }
 
     /// Seals a question for a client.
-    pub(super) fn seal(
+    pub(crate) fn seal(
         &self,
         question: &QuestionId,
         hash: ContentHash,
@@ -74,7 +74,7 @@ impl States {
     }
 
     /// Opens a state, once.
-    pub(super) fn take(&self, sealed: &str, client: &str, now: Timestamp) -> Result<Asked, BadState> {
+    pub(crate) fn take(&self, sealed: &str, client: &str, now: Timestamp) -> Result<Asked, BadState> {
         let opened: Asked =
             self.codec.open_json_with(sealed, client.as_bytes()).map_err(|_| BadState::Foreign)?;
         if opened.expires <= now.as_millis() {

@@ -1,11 +1,13 @@
 //! A thread as a task of the protocol's extension: one id across all pauses, which is the thread's own.
 
+use agora_core::reason::{Failure, FailureCode, FailureReason};
 use agora_core::state::ThreadState;
 use agora_engine::Thread;
 use rmcp::model::{
-    CallToolResult, DetailedTask, ErrorData, InputRequests, InputResponses, JsonObject, Task, TaskPayload,
+    DetailedTask, ErrorData, InputRequests, InputResponses, JsonObject, Task, TaskPayload,
     TaskStatus,
 };
+use serde::Serialize;
 use serde_json::Value;
 
 use super::Trouble;
@@ -21,7 +23,7 @@ const POLL_MS: u64 = 500;
 
 impl Desk {
     /// Finds the thread that a task is.
-    pub(super) async fn task_thread(&self, id: &str) -> Result<(&Opened, Thread), ErrorData> {
+    pub(crate) async fn task_thread(&self, id: &str) -> Result<(&Opened, Thread), ErrorData> {
         let unknown = || ErrorData::invalid_params(format!("there is no task `{id}`"), None);
         let thread = id.parse().map_err(|_| unknown())?;
         let opened = self.opened().await.map_err(internal)?;
@@ -29,7 +31,7 @@ impl Desk {
     }
 
     /// Tells where a task stands.
-    pub(super) async fn task(
+    pub(crate) async fn task(
         &self,
         opened: &Opened,
         client: &Client,
@@ -47,12 +49,21 @@ impl Desk {
         let payload = match view.thread.state() {
             ThreadState::Running | ThreadState::Resuming => TaskPayload::Working,
             ThreadState::Cancelled => TaskPayload::Cancelled,
-            ThreadState::Finished | ThreadState::Failed(_) => {
-                TaskPayload::Completed { result: self.ended(thread).await? }
+            ThreadState::Finished => TaskPayload::Completed { result: self.ended(thread, false).await? },
+            // What the agent came to, or a person decided, is a result; that it could not run at all is not.
+            ThreadState::Failed(failure) if is_a_result(failure) => {
+                TaskPayload::Completed { result: self.ended(thread, true).await? }
+            }
+            ThreadState::Failed(failure) => {
+                let error = ErrorData::internal_error(failure.detail.clone(), serde_json::to_value(failure).ok());
+                TaskPayload::Failed { error: object(&error) }
             }
             ThreadState::Waiting => match self.open_now(thread).await? {
                 None => TaskPayload::Working,
-                Some(open) if wants_a_secret(&open.question) => TaskPayload::Working,
+                Some(open) if wants_a_secret(&open.question) => {
+                    let words = "it asks for a secret, which goes neither through a form nor through a model; `agora inbox` has it";
+                    return Ok(DetailedTask::new(task.with_status_message(words), TaskPayload::Working));
+                }
                 Some(open) => {
                     let request = self.input_request(client, &open, None)?;
                     TaskPayload::InputRequired {
@@ -65,7 +76,7 @@ impl Desk {
     }
 
     /// Returns what `agora_wait` would have returned.
-    async fn ended(&self, thread: &Thread) -> Result<JsonObject, Trouble> {
+    async fn ended(&self, thread: &Thread, is_error: bool) -> Result<JsonObject, Trouble> {
         let result = thread.describe().await.map_err(|error| self.explain(error))?;
         let reply = WaitedReply {
             status: WaitStatus::Ended,
@@ -74,11 +85,13 @@ impl Desk {
             next: "Tell your user what came of it, with the git ref.".to_owned(),
         };
         self.hears(&result.dispatch_id);
-        Ok(object(&done(&reply)))
+        let mut result = done(&reply);
+        result.is_error = Some(is_error);
+        Ok(object(&result))
     }
 
     /// Takes in what a person decided about the question of a task. What is not about it is left aside.
-    pub(super) async fn update_task(
+    pub(crate) async fn update_task(
         &self,
         client: &Client,
         id: &str,
@@ -95,13 +108,19 @@ impl Desk {
         }
     }
 
-    pub(super) async fn cancel_task(&self, id: &str) -> Result<(), ErrorData> {
+    pub(crate) async fn cancel_task(&self, id: &str) -> Result<(), ErrorData> {
         let (_, thread) = self.task_thread(id).await?;
         thread.cancel().await.map(drop).map_err(|error| internal(self.explain(error)))
     }
 }
 
-pub(super) fn object(result: &CallToolResult) -> JsonObject {
+/// Tells whether a thread that failed has something to tell, beside that it could not run.
+fn is_a_result(failure: &Failure) -> bool {
+    let by_a_person = [FailureCode::QuestionDeclined, FailureCode::QuestionExpired];
+    failure.reason == FailureReason::ProviderFailed || by_a_person.contains(&failure.code)
+}
+
+fn object(result: &impl Serialize) -> JsonObject {
     match serde_json::to_value(result) {
         Ok(Value::Object(object)) => object,
         _ => JsonObject::new(),

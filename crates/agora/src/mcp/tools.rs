@@ -13,7 +13,7 @@ use super::reply::{
 };
 
 /// What the server says about itself, once.
-pub(super) const INSTRUCTIONS: &str = "\
+pub(crate) const INSTRUCTIONS: &str = "\
 agora runs coding agents (subagents) in isolated workers, on copies of the user's files. Dispatch with agora_dispatch; it returns at once. \
 Then call agora_wait, again and again, until everything has ended. An agent that does not know asks a question and stops; nothing runs until \
 it is answered. Questions are for your user: agora_wait asks them where your client can show a form. Else it returns status \
@@ -22,7 +22,7 @@ answer. Finished work on a git repository is the ref that the result names; the 
 
 /// One of the tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Name {
+pub(crate) enum Name {
     Dispatch,
     Wait,
     Answer,
@@ -35,7 +35,7 @@ pub(super) enum Name {
 }
 
 impl Name {
-    pub(super) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Dispatch,
         Self::Wait,
         Self::Answer,
@@ -47,7 +47,7 @@ impl Name {
         Self::Envs,
     ];
 
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Dispatch => "agora_dispatch",
             Self::Wait => "agora_wait",
@@ -61,7 +61,7 @@ impl Name {
         }
     }
 
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|name| name.as_str() == text)
     }
 
@@ -162,7 +162,7 @@ impl Name {
         }
     }
 
-    pub(super) fn tool(self) -> Tool {
+    pub(crate) fn tool(self) -> Tool {
         Tool::new_with_raw(self.as_str(), Some(self.description().into()), Arc::new(self.input()))
             .with_title(self.title())
             .with_raw_output_schema(Arc::new(self.output()))

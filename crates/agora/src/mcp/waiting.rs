@@ -31,7 +31,7 @@ const FORM_TRIES: usize = 3;
 
 /// What ends the call.
 #[derive(Debug)]
-pub(super) enum Waited {
+pub(crate) enum Waited {
     Reply(Box<WaitedReply>),
     /// The call is to come back with an answer.
     Ask(Box<InputRequiredResult>),
@@ -41,7 +41,7 @@ pub(super) enum Waited {
 
 /// Why the call has no end of its own.
 #[derive(Debug)]
-pub(super) enum CallError {
+pub(crate) enum CallError {
     Trouble(Trouble),
     /// The request is no request of the protocol.
     Protocol(ErrorData),
@@ -54,10 +54,10 @@ impl From<Trouble> for CallError {
 }
 
 /// What a call brings beside its arguments.
-pub(super) struct Call<'a> {
-    pub(super) context: &'a RequestContext<RoleServer>,
-    pub(super) responses: Option<&'a InputResponses>,
-    pub(super) state: Option<&'a str>,
+pub(crate) struct Call<'a> {
+    pub(crate) context: &'a RequestContext<RoleServer>,
+    pub(crate) responses: Option<&'a InputResponses>,
+    pub(crate) state: Option<&'a str>,
 }
 
 /// Where a thread stands, for who waits.
@@ -74,7 +74,7 @@ struct Awaited {
 }
 
 impl Desk {
-    pub(super) async fn wait(
+    pub(crate) async fn wait(
         &self,
         client: &Client,
         call: Call<'_>,
@@ -161,7 +161,7 @@ impl Desk {
     }
 
     /// Finds a thread by whatever somebody has of it, with its last dispatch.
-    pub(super) async fn thread(&self, opened: &Opened, text: &str) -> Result<Thread, Trouble> {
+    pub(crate) async fn thread(&self, opened: &Opened, text: &str) -> Result<Thread, Trouble> {
         let found = opened.agora.find(text).await.map_err(|error| self.explain(error))?;
         found.latest().await.map_err(|error| self.explain(error))
     }
@@ -209,7 +209,7 @@ impl Desk {
     }
 
     /// Returns the question of a thread that is open now.
-    pub(super) async fn open_now(&self, thread: &Thread) -> Result<Option<OpenNow>, Trouble> {
+    pub(crate) async fn open_now(&self, thread: &Thread) -> Result<Option<OpenNow>, Trouble> {
         self.look(thread).await.map(|(_, open)| open)
     }
 }
@@ -380,7 +380,7 @@ impl Waiting<'_> {
             }
             WaitStatus::Ended => "All have ended. Tell your user what came of it, with the git refs.",
             WaitStatus::Running => "Nothing has ended yet. Call agora_wait again.",
-            WaitStatus::Nothing => "You have no threads that you have not heard the end of.",
+            WaitStatus::Nothing => "You have no threads that you have not heard the end of. If you started some before this server was started, name them.",
             WaitStatus::NeedsInput => "",
         };
         Ok(Waited::Reply(Box::new(WaitedReply { status, question: None, threads, next: next.to_owned() })))

@@ -6,18 +6,18 @@ use super::Trouble;
 
 /// The directories that a person allowed.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Workspaces(Vec<PathBuf>);
+pub(crate) struct Workspaces(Vec<PathBuf>);
 
 impl Workspaces {
     /// Takes those that the program was started with, then those of the settings. What is not there is not one.
-    pub(super) fn new(started_with: Vec<PathBuf>, settings: &[PathBuf]) -> Self {
+    pub(crate) fn new(started_with: Vec<PathBuf>, settings: &[PathBuf]) -> Self {
         let all = started_with.iter().chain(settings);
         Self(all.filter_map(|dir| dir.canonicalize().ok()).filter(|dir| dir.is_dir()).collect())
     }
 
     /// Finds a directory by a path as a model writes it. Links are followed before it is compared: what a path means counts, not how
     /// it is spelt.
-    pub(super) fn find(&self, text: &str) -> Result<PathBuf, Trouble> {
+    pub(crate) fn find(&self, text: &str) -> Result<PathBuf, Trouble> {
         let Some(first) = self.0.first() else {
             return Err(Trouble::new("workspace-refused", "there is no workspace that agents may be given")
                 .hint("your user names one: `agora mcp --workspace DIR`, or `[mcp] workspaces` in their `agora.toml`"));

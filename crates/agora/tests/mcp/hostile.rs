@@ -279,7 +279,7 @@ fn a_secret_is_asked_for_neither_in_a_form_nor_by_the_model() {
 }
 
 /// Starts a server that listens, and returns its address.
-fn listen(place: &Place) -> (String, Listening) {
+pub(crate) fn listen(place: &Place) -> (String, Listening) {
     let mut child =
         place.cli.command(&["mcp", "--http", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
@@ -289,7 +289,7 @@ fn listen(place: &Place) -> (String, Listening) {
 }
 
 /// Ends with the test.
-struct Listening(std::process::Child);
+pub(crate) struct Listening(std::process::Child);
 
 impl Drop for Listening {
     fn drop(&mut self) {

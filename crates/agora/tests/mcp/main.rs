@@ -2,4 +2,6 @@
 
 mod clients;
 mod hostile;
+mod interop;
+mod orchestrator;
 mod support;

@@ -1,6 +1,8 @@
 //! `agora mcp`: the server that an agent drives agora through, where it is entered for a client, and tokens for its door over HTTP.
 
 mod around;
+mod install;
+mod json_text;
 mod token;
 
 use std::net::SocketAddr;
@@ -41,12 +43,14 @@ pub(super) struct Mcp {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Install(install::Install),
     Token(token::Token),
 }
 
 impl Mcp {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         match self.command {
+            Some(Command::Install(command)) => command.run(context),
             Some(Command::Token(command)) => command.run(context),
             None => serve(context, self.workspace, self.http).await.map(|()| Exit::Done),
         }
@@ -58,15 +62,16 @@ async fn serve(context: &Context, workspaces: Vec<PathBuf>, http: Option<SocketA
     let desk = Arc::new(Desk::new(Box::new(program)));
     match http {
         Some(address) => serve_http(context, desk, address).await,
-        None => serve_stdio(desk).await,
+        None => serve_stdio(context, desk).await,
     }
 }
 
 /// Serves the one client that started this process, until it closes its end.
-async fn serve_stdio(desk: Arc<Desk>) -> Result<(), Failure> {
+async fn serve_stdio(context: &Context, desk: Arc<Desk>) -> Result<(), Failure> {
     let (read, write) = stdio_pipes();
     let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(LINE_BYTES);
-    let word = format!("{}", std::process::id());
+    // A process's number comes back; with the moment it is this one's.
+    let word = format!("{}-{}", std::process::id(), context.config.now().as_millis());
     let server = Server::alone(desk, &word);
     // A client that leaves before it said who it is has nothing to be told.
     let Ok(running) = server.serve(transport).await else { return Ok(()) };
