@@ -130,7 +130,14 @@ impl Terminal {
         let mut bytes = [0; 4096];
         // When nobody has the other side open any more, the kernel says that there is an error.
         let count = self.master.read(&mut bytes).unwrap_or(0);
-        self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        let new = String::from_utf8_lossy(&bytes[..count]).into_owned();
+        // As every terminal does: programs that draw ask where the cursor is and what this is, and wait for the answer.
+        for (asked, answer) in [("\x1b[6n", "\x1b[1;1R"), ("\x1b[c", "\x1b[?1;2c")] {
+            if new.contains(asked) {
+                self.press(answer);
+            }
+        }
+        self.seen.push_str(&new);
         count > 0
     }
 }
