@@ -333,7 +333,7 @@ impl Engine {
         })
     }
 
-    async fn last_papers(&self, view: &ThreadView) -> Result<DispatchView, CarryError> {
+    pub(crate) async fn last_papers(&self, view: &ThreadView) -> Result<DispatchView, CarryError> {
         let last = view.thread.dispatches().last();
         let (last, _) = last.ok_or_else(|| CarryError::UnknownThread(view.thread_id.clone()))?;
         self.papers(last).await

@@ -8,7 +8,7 @@ use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{LedgerError, ThreadView};
 use agora_core::question::Item;
 use agora_core::record::{Record, RouteOutcome};
-use agora_core::route::CommandStep;
+use agora_core::route::{CommandStep, IfStale};
 use agora_core::state::AskedQuestion;
 
 use super::Heard;
@@ -92,7 +92,17 @@ impl Engine {
                 detail,
                 escalate_at,
             };
-            let written = match &told {
+            let stale = match &told {
+                Told::Answer(_) => self.stale_since(&self.last_papers(&view).await?, view.began_at).await,
+                Told::NoResponse(_) | Told::NoChannel(_) => Vec::new(),
+            };
+            // A program cannot be shown what has changed: where that matters, people decide.
+            let moved = Told::NoResponse("what the question rested on has changed since it was asked".to_owned());
+            let told = match asked.terms.if_stale {
+                IfStale::AskAgain | IfStale::Fail if !stale.is_empty() => &moved,
+                IfStale::Show | IfStale::AskAgain | IfStale::Fail => &told,
+            };
+            let written = match told {
                 Told::Answer(answers) => {
                     let (question_hash, by_whom) = (asked.hash, by.clone());
                     let answers = answers.clone();
@@ -101,6 +111,7 @@ impl Engine {
                         question_hash,
                         answers: answers.clone(),
                         by: by_whom,
+                        stale,
                     };
                     let records = vec![routed(RouteOutcome::Answered, None, None).into(), answered.into()];
                     let next = self.go_on_with(&view, asked, &answers, by, records, Some(lease)).await?;

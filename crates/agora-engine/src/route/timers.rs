@@ -53,7 +53,13 @@ impl Engine {
             (asked.id.clone(), asked.hash, Answerer::new("user:ann", "silence"));
         let answers = defaults(asked);
         let replies = answers.clone();
-        let agreed = Record::QuestionAnswered { question_id, question_hash, answers, by: by.clone() };
+        let agreed = Record::QuestionAnswered {
+            question_id,
+            question_hash,
+            answers,
+            by: by.clone(),
+            stale: Vec::new(),
+        };
         self.go_on_with(view, asked, &replies, &by, vec![agreed.into()], None).await.map(drop)
     }
 
