@@ -248,8 +248,9 @@ fn a_real_agent_can_play() {
         step += 1;
         let taught = request.system_text();
         let path = taught.lines().find_map(|line| line.strip_prefix('`')?.strip_suffix("needs_input.json`"));
-        let question =
-            json!({"question": "Day first?", "options": ["yes", "no"], "context": "Nothing tells."});
+        let option = |label: &str| json!({"label": label, "description": "the other caller changes"});
+        let question = json!({"question": "Day first?", "options": [option("yes"), option("no")],
+            "context": "Nothing tells.", "partial_state": {"remaining": ["one parser"]}});
         match (step, path) {
             (1, Some(path)) => Turn::write_file(format!("{path}needs_input.json"), question.to_string()),
             (2, _) => {
