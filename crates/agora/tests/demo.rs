@@ -8,7 +8,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use agora_testkit::cli::{self, Cli, Ran};
+use agora_testkit::model::{Model, Turn};
+use agora_testkit::part;
 use agora_testkit::terminal::Terminal;
+use serde_json::json;
 use tokio::time::Instant;
 
 /// A user with a temporary directory of their own, with a space in its name.
@@ -19,7 +22,10 @@ struct Stranger {
 
 impl Stranger {
     fn new() -> Self {
-        let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
+        Self::with(Cli::new(env!("CARGO_BIN_EXE_agora")))
+    }
+
+    fn with(cli: Cli) -> Self {
         let temporary = cli.work().join("a place");
         fs::create_dir(&temporary).unwrap();
         Self { cli, temporary }
@@ -232,4 +238,53 @@ fn a_real_agent_is_offered_and_not_taken_for_granted() {
     assert_eq!(alone.code, Some(0), "{}", alone.stderr);
     assert!(alone.stdout.contains("agora demo --agent claude"), "{}", alone.stdout);
     assert!(!alone.stdout.contains("a-key-that-is-no-key"));
+}
+
+/// The same with the real Claude Code, against a scripted model: it asks, its engine is killed, it goes on in its own session.
+#[test]
+fn a_real_agent_can_play() {
+    let mut step = 0;
+    let model = Model::start_with(move |request| {
+        step += 1;
+        let taught = request.system_text();
+        let path = taught.lines().find_map(|line| line.strip_prefix('`')?.strip_suffix("needs_input.json`"));
+        let option = |label: &str| json!({"label": label, "description": "the other caller changes"});
+        let question = json!({"question": "Day first?", "options": [option("yes"), option("no")],
+            "context": "Nothing tells.", "partial_state": {"remaining": ["one parser"]}});
+        match (step, path) {
+            (1, Some(path)) => Turn::write_file(format!("{path}needs_input.json"), question.to_string()),
+            (2, _) => {
+                Turn::shell("sed -i s/month_first/day_first/ payment.sh && git commit -qam 'One parser'")
+            }
+            _ => Turn::text("Done."),
+        }
+    });
+    let Some(claude) = part::find("AGORA_TEST_CLAUDE") else { return };
+    let stranger = Stranger::with(Cli::new(env!("CARGO_BIN_EXE_agora")).program("claude", &claude));
+    let (url, secret) = (format!("ANTHROPIC_BASE_URL={}", model.url()), "ANTHROPIC_API_KEY=env:KEY");
+    let register = ["env", "register", "--name", "default", "--value", &url, "--secret", secret];
+    let registered = cli::run(stranger.cli.command(&register).env("KEY", "sk-test-0123456789"));
+    assert_eq!(registered.code, Some(0), "{}", registered.stderr);
+    let ran = stranger.run(&["demo", "--agent", "claude"]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+    for said in [
+        "The agent is claude, with your login: it costs money",
+        "Day first?",
+        "The engine is dead.",
+        "answering `yes` for you",
+        "One parser, by agora/claude",
+        "receipt of the answer: verified",
+        "its workspace, its own session and its notes",
+    ] {
+        assert!(ran.stdout.contains(said), "`{said}` is missing:\n{}", ran.stdout);
+    }
+    assert_eq!((stranger.left(), stranger.alive()), (Vec::new(), Vec::new()));
+    let checked = stranger.run(&["protocol", "check", "@", "--json"]).json();
+    let points = checked["pauses"][0]["points"].as_array().unwrap();
+    let redone = points.iter().find(|point| point["point"] == "nothing-redone").unwrap();
+    assert_eq!(
+        (&redone["verdict"], &redone["evidence"]["calls"]["repeated"]),
+        (&json!("passed"), &json!(0)),
+        "{redone}"
+    );
 }

@@ -143,7 +143,7 @@ impl Play<'_> {
         ))?;
         self.screen
             .say(&format!("waited:    {}, for $0, and through the death of its engine", span(waited)))?;
-        self.screen.say(&format!("redone:    nothing; {}", kept(last)))?;
+        self.screen.say(&format!("kept:      {}; nothing had to be done again", kept(last)))?;
         self.screen.blank()?;
         self.screen.title("The same with your own agent, in a repository of yours:")?;
         self.screen
@@ -180,13 +180,11 @@ fn words(reply: &Reply) -> String {
 }
 
 /// Says with what it went on.
-fn kept(last: &DispatchResult) -> String {
+fn kept(last: &DispatchResult) -> &'static str {
     match &last.resumed_with {
-        Some(with) if with.session => {
-            "it went on with its workspace, its own session and its notes".to_owned()
-        }
-        Some(with) if with.workspace => "it went on with its workspace and its notes".to_owned(),
-        Some(_) | None => "it went on with its notes".to_owned(),
+        Some(with) if with.session => "its workspace, its own session and its notes",
+        Some(with) if with.workspace => "its workspace and its notes",
+        Some(_) | None => "its notes",
     }
 }
 
