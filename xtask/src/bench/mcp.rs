@@ -78,7 +78,9 @@ fn resident(process: u32) -> Result<u64, Failure> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).map_err(broken)?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kibibytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kibibytes.map(|number| number * 1024).ok_or_else(|| Failure::new("the kernel does not say how much memory it has"))
+    kibibytes
+        .map(|number| number * 1024)
+        .ok_or_else(|| Failure::new("the kernel does not say how much memory it has"))
 }
 
 fn broken(error: impl std::fmt::Display) -> Failure {

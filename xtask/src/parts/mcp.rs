@@ -19,15 +19,30 @@ pub(super) fn provide(context: &Context) -> Vec<(&'static str, Result<Found, Mis
     let directory = context.directory.join("mcp");
     let modules = directory.join("npm/node_modules");
     let trouble = install_npm(&directory.join("npm")).err();
-    let trouble = trouble.map(|failure| Missing::after(&failure, "install npm, and see that `npm view node` works"));
+    let trouble =
+        trouble.map(|failure| Missing::after(&failure, "install npm, and see that `npm view node` works"));
     let from_npm = |(_, version): (&str, &str), path: &str, variable: &'static str| match &trouble {
         Some(Missing { why, remedy }) => Err(Missing::new(why, remedy)),
         None => found(context, version, &modules.join(path), variable),
     };
     vec![
         ("Node", from_npm(NODE, "node/bin/node", "AGORA_TEST_NODE")),
-        ("MCP Inspector", from_npm(INSPECTOR, "@modelcontextprotocol/inspector/clients/launcher/build/index.js", "AGORA_TEST_MCP_INSPECTOR")),
-        ("MCP conformance", from_npm(CONFORMANCE, "@modelcontextprotocol/conformance/dist/index.js", "AGORA_TEST_MCP_CONFORMANCE")),
+        (
+            "MCP Inspector",
+            from_npm(
+                INSPECTOR,
+                "@modelcontextprotocol/inspector/clients/launcher/build/index.js",
+                "AGORA_TEST_MCP_INSPECTOR",
+            ),
+        ),
+        (
+            "MCP conformance",
+            from_npm(
+                CONFORMANCE,
+                "@modelcontextprotocol/conformance/dist/index.js",
+                "AGORA_TEST_MCP_CONFORMANCE",
+            ),
+        ),
         ("mcp (Python)", python(context, &directory.join("python"))),
     ]
 }

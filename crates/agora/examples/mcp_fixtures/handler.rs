@@ -7,12 +7,13 @@ use agora_core::answer::Given;
 use agora_engine::{Dispatch, Thread};
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ClientCapabilities, ContentBlock,
-    CreateTaskResult, DetailedTask, ErrorData, GetPromptRequestParams, GetPromptResponse, GetPromptResult, GetTaskParams,
-    GetTaskResult, InputRequest, InputRequests, InputRequiredResult, InputResponses, ListPromptsResult, ListToolsResult,
-    PaginatedRequestParams, Prompt, PromptMessage, Role, ServerConfig, TaskPayload, Tool, UpdateTaskParams,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ClientCapabilities,
+    ContentBlock, CreateTaskResult, DetailedTask, ErrorData, GetPromptRequestParams, GetPromptResponse,
+    GetPromptResult, GetTaskParams, GetTaskResult, InputRequest, InputRequests, InputRequiredResult,
+    InputResponses, ListPromptsResult, ListToolsResult, PaginatedRequestParams, Prompt, PromptMessage, Role,
+    ServerConfig, SubscriptionFilter, TaskPayload, Tool, UpdateTaskParams,
 };
-use rmcp::service::{RequestContext, RoleServer};
+use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use serde_json::{Map, Value, json};
 
 use crate::mcp::asking::OpenNow;
@@ -72,7 +73,13 @@ impl Fixtures {
         Client::of(context, &Connection::Shared)
     }
 
-    async fn start(&self, opened: &Opened, client: &Client, subagent: &str, input: Value) -> Result<Thread, ErrorData> {
+    async fn start(
+        &self,
+        opened: &Opened,
+        client: &Client,
+        subagent: &str,
+        input: Value,
+    ) -> Result<Thread, ErrorData> {
         let request = Dispatch::to(subagent).unwatched().label(client.owner.as_str()).input(input);
         let explained = |error| internal(self.desk.explain(error));
         let thread = opened.agora.accept(request).await.map_err(explained)?;
@@ -92,7 +99,8 @@ impl Fixtures {
         let opened = self.desk.opened().await.map_err(internal)?;
         let mut thread = match state {
             Some(state) => {
-                let taken = opened.states().map_err(internal)?.take(state, client.owner.as_str(), opened.now());
+                let taken =
+                    opened.states().map_err(internal)?.take(state, client.owner.as_str(), opened.now());
                 let asked = taken.map_err(|bad| ErrorData::invalid_params(bad.words(), None))?;
                 self.desk.thread(opened, asked.question.as_str()).await.map_err(internal)?
             }
@@ -110,7 +118,9 @@ impl Fixtures {
                 .iter()
                 .map(|item| Some((item.id().to_string(), words(brought.get(item.id().as_str())?)?)))
                 .collect();
-            let Some(given) = given else { return self.ask(opened, client, &open).map(End::Ask).map_err(internal) };
+            let Some(given) = given else {
+                return self.ask(opened, client, &open).map(End::Ask).map_err(internal);
+            };
             let filled = Filled::Answer(Given::ByItem(given));
             self.desk.decided(opened, client, &open.id, filled).await.map_err(internal)?;
             brought.clear();
@@ -136,8 +146,9 @@ impl Fixtures {
         let Some(open) = self.desk.open_now(thread).await.map_err(internal)? else { return Ok(task) };
         let done = self.partial.lock().unwrap().get(open.id.as_str()).cloned().unwrap_or_default();
         let left = open.question.items().iter().filter(|item| !done.contains_key(item.id().as_str()));
-        let input_requests: InputRequests =
-            left.map(|item| (key(&open, item.id().as_str()), request(item.id().as_str(), item.question()))).collect();
+        let input_requests: InputRequests = left
+            .map(|item| (key(&open, item.id().as_str()), request(item.id().as_str(), item.question())))
+            .collect();
         Ok(DetailedTask::new(task.task, TaskPayload::InputRequired { input_requests }))
     }
 }
@@ -171,6 +182,16 @@ fn words(brought: &Value) -> Option<Value> {
     brought.get("content")?.as_object()?.values().next().map(text)
 }
 
+impl From<End> for CallToolResponse {
+    fn from(end: End) -> Self {
+        match end {
+            End::Text(text) => said(text),
+            End::Ask(required) => required.into(),
+            End::Task(task) => task.into(),
+        }
+    }
+}
+
 fn said(text: impl Into<String>) -> CallToolResponse {
     CallToolResult::success(vec![ContentBlock::text(text)]).into()
 }
@@ -188,7 +209,9 @@ impl ServerHandler for Fixtures {
         let mut listed = self.inner.list_tools(request, context).await?;
         let own = ASKING.iter().chain(&TASKS).map(|(name, _)| *name).chain(PLAIN);
         let schema = Arc::new(Map::from_iter([("type".to_owned(), json!("object"))]));
-        listed.tools.extend(own.map(|name| Tool::new_with_raw(name, Some("A fixture.".into()), Arc::clone(&schema))));
+        listed
+            .tools
+            .extend(own.map(|name| Tool::new_with_raw(name, Some("A fixture.".into()), Arc::clone(&schema))));
         Ok(listed)
     }
 
@@ -201,8 +224,16 @@ impl ServerHandler for Fixtures {
         let name = request.name.to_string();
         let arguments = request.arguments.clone().unwrap_or_default();
         let brought = (request.input_responses.as_ref(), request.request_state.as_deref());
-        let of = |list: &[(&str, &'static str)]| list.iter().find(|(tool, _)| *tool == name).map(|(_, subagent)| *subagent);
+        let of = |list: &[(&str, &'static str)]| {
+            list.iter().find(|(tool, _)| *tool == name).map(|(_, subagent)| *subagent)
+        };
         if let Some(subagent) = of(&TASKS) {
+            if !client.takes_tasks && name != "failing_job" {
+                return self
+                    .flow(subagent, &client, brought.0, brought.1, false)
+                    .await
+                    .map(CallToolResponse::from);
+            }
             if !client.takes_tasks {
                 let tasks = ClientCapabilities::builder().enable_tasks().build();
                 return Err(ErrorData::missing_required_client_capability(tasks));
@@ -215,16 +246,20 @@ impl ServerHandler for Fixtures {
         }
         let escalates = name == "test_tool_with_task";
         if let Some(subagent) = of(&ASKING).or(escalates.then_some("name")) {
-            return Ok(match self.flow(subagent, &client, brought.0, brought.1, escalates).await? {
-                End::Text(text) => said(text),
-                End::Ask(required) => required.into(),
-                End::Task(task) => task.into(),
-            });
+            return self
+                .flow(subagent, &client, brought.0, brought.1, escalates)
+                .await
+                .map(CallToolResponse::from);
         }
         match name.as_str() {
-            "greet" => Ok(said(format!("Hello, {}!", arguments.get("name").and_then(Value::as_str).unwrap_or_default()))),
+            "greet" => Ok(said(format!(
+                "Hello, {}!",
+                arguments.get("name").and_then(Value::as_str).unwrap_or_default()
+            ))),
             "test_logging_tool" => Ok(said("nothing is logged to clients")),
-            "test_missing_capability" if context.client_capabilities().is_none_or(|able| able.sampling.is_none()) => {
+            "test_missing_capability"
+                if context.client_capabilities().is_none_or(|able| able.sampling.is_none()) =>
+            {
                 let sampling = serde_json::from_value(json!({"sampling": {}})).unwrap();
                 Err(ErrorData::missing_required_client_capability(sampling))
             }
@@ -254,6 +289,14 @@ impl ServerHandler for Fixtures {
         })
     }
 
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        self.inner.accepted_subscription_filter(requested)
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        self.inner.listen(context).await
+    }
+
     async fn get_task(
         &self,
         request: GetTaskParams,
@@ -267,7 +310,11 @@ impl ServerHandler for Fixtures {
         }
     }
 
-    async fn update_task(&self, request: UpdateTaskParams, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
         let (_, thread) = self.desk.task_thread(&request.task_id).await?;
         let Some(open) = self.desk.open_now(&thread).await.map_err(internal)? else { return Ok(()) };
         let whole = {
@@ -277,14 +324,28 @@ impl ServerHandler for Fixtures {
                 let brought = request.input_responses.get(&key(&open, item.id().as_str()));
                 done.extend(brought.and_then(words).map(|words| (item.id().to_string(), words)));
             }
-            open.question.items().iter().all(|item| done.contains_key(item.id().as_str())).then(|| done.clone())
+            open.question
+                .items()
+                .iter()
+                .all(|item| done.contains_key(item.id().as_str()))
+                .then(|| done.clone())
         };
         let Some(content) = whole else { return Ok(()) };
         let brought = json!({"action": "accept", "content": content});
-        self.desk.update_task(&self.client(&context), &request.task_id, &BTreeMap::from([(open.id.to_string(), brought)])).await
+        self.desk
+            .update_task(
+                &self.client(&context),
+                &request.task_id,
+                &BTreeMap::from([(open.id.to_string(), brought)]),
+            )
+            .await
     }
 
-    async fn cancel_task(&self, request: CancelTaskParams, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
         self.inner.cancel_task(request, context).await
     }
 }

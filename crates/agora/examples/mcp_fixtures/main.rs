@@ -7,6 +7,7 @@
 
 mod handler;
 #[path = "../../src/mcp/mod.rs"]
+#[expect(dead_code, reason = "the command line uses the rest")]
 mod mcp;
 
 use std::path::PathBuf;
@@ -22,13 +23,34 @@ use mcp::{Around, Desk, Tokens, Trouble, bind};
 
 /// Subagents, each with its script. A question's item ids are what the suite calls its requests.
 const SUBAGENTS: [(&str, &str); 10] = [
-    ("name", r#"[ -f .agora/resume.json ] && { tr -d '\n' < .agora/resume.json; exit; }; echo '{"questions": [{"id": "user_name", "question": "What is your name?"}]}' > .agora/needs_input.json"#),
-    ("sampling", r#"[ -f .agora/resume.json ] && { tr -d '\n' < .agora/resume.json; exit; }; echo '{"questions": [{"id": "capital_question", "question": "What is the capital of France?"}]}' > .agora/needs_input.json"#),
-    ("roots", r#"[ -f .agora/resume.json ] && { tr -d '\n' < .agora/resume.json; exit; }; echo '{"questions": [{"id": "client_roots", "question": "Where?"}]}' > .agora/needs_input.json"#),
-    ("confirm", r#"[ -f .agora/resume.json ] && { echo state-ok; exit; }; echo '{"questions": [{"id": "confirm", "question": "Please confirm"}]}' > .agora/needs_input.json"#),
-    ("many", r#"[ -f .agora/resume.json ] && { echo done; exit; }; echo '{"questions": [{"id": "user_name", "question": "What is your name?"}, {"id": "capital_question", "question": "Greeting?"}, {"id": "client_roots", "question": "Where?"}]}' > .agora/needs_input.json"#),
-    ("two", r#"[ -f .agora/resume.json ] && { echo done; exit; }; echo '{"questions": [{"id": "first", "question": "First?"}, {"id": "second", "question": "Second?"}]}' > .agora/needs_input.json"#),
-    ("rounds", r#"case $(cat asked 2>/dev/null) in "") echo 1 > asked; echo '{"questions": [{"id": "step1", "question": "Step 1: What is your name?"}]}' > .agora/needs_input.json;; 1) echo 2 > asked; echo '{"questions": [{"id": "step2", "question": "Step 2: What is your favorite color?"}]}' > .agora/needs_input.json;; *) echo done;; esac"#),
+    (
+        "name",
+        r#"[ -f .agora/resume.json ] && { tr -d '\n' < .agora/resume.json; exit; }; echo '{"questions": [{"id": "user_name", "question": "What is your name?"}]}' > .agora/needs_input.json"#,
+    ),
+    (
+        "sampling",
+        r#"[ -f .agora/resume.json ] && { tr -d '\n' < .agora/resume.json; exit; }; echo '{"questions": [{"id": "capital_question", "question": "What is the capital of France?"}]}' > .agora/needs_input.json"#,
+    ),
+    (
+        "roots",
+        r#"[ -f .agora/resume.json ] && { tr -d '\n' < .agora/resume.json; exit; }; echo '{"questions": [{"id": "client_roots", "question": "Where?"}]}' > .agora/needs_input.json"#,
+    ),
+    (
+        "confirm",
+        r#"[ -f .agora/resume.json ] && { echo state-ok; exit; }; echo '{"questions": [{"id": "confirm", "question": "Please confirm"}]}' > .agora/needs_input.json"#,
+    ),
+    (
+        "many",
+        r#"[ -f .agora/resume.json ] && { echo done; exit; }; echo '{"questions": [{"id": "user_name", "question": "What is your name?"}, {"id": "capital_question", "question": "Greeting?"}, {"id": "client_roots", "question": "Where?"}]}' > .agora/needs_input.json"#,
+    ),
+    (
+        "two",
+        r#"[ -f .agora/resume.json ] && { echo done; exit; }; echo '{"questions": [{"id": "first", "question": "First?"}, {"id": "second", "question": "Second?"}]}' > .agora/needs_input.json"#,
+    ),
+    (
+        "rounds",
+        r#"case $(cat asked 2>/dev/null) in "") echo 1 > asked; echo '{"questions": [{"id": "step1", "question": "Step 1: What is your name?"}]}' > .agora/needs_input.json;; 1) echo 2 > asked; echo '{"questions": [{"id": "step2", "question": "Step 2: What is your favorite color?"}]}' > .agora/needs_input.json;; *) echo done;; esac"#,
+    ),
     ("slow", r#"sleep $(grep -o '[0-9]*' .agora/input.json | head -n 1); echo computed"#),
     ("failing", "echo trying; exit 3"),
     ("broken", ""),
@@ -52,7 +74,11 @@ impl Around for Here {
     fn carry(&self, threads: &[ThreadId]) -> Result<(), Trouble> {
         let mut carrier = Command::new(&self.agora);
         carrier.args(["carry", "--namespace", "default"]).args(threads.iter().map(ThreadId::as_str));
-        carrier.env("AGORA_HOME", &self.home).spawn().map(drop).map_err(|error| Trouble::new("no-carrier", error.to_string()))
+        carrier
+            .env("AGORA_HOME", &self.home)
+            .spawn()
+            .map(drop)
+            .map_err(|error| Trouble::new("no-carrier", error.to_string()))
     }
 
     fn explain(&self, error: Error) -> Trouble {
@@ -69,12 +95,16 @@ impl Around for Here {
 }
 
 #[tokio::main(flavor = "current_thread")]
-#[expect(clippy::disallowed_methods, reason = "subagents are registered by the real command, as a person does it")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "subagents are registered by the real command, as a person does it"
+)]
 async fn main() {
     let agora = PathBuf::from(std::env::args_os().nth(1).unwrap());
     let home = PathBuf::from(std::env::var_os("AGORA_HOME").unwrap());
     for (name, script) in SUBAGENTS {
-        let program: &[&str] = if script.is_empty() { &["/no/such/program"] } else { &["/bin/sh", "-c", script] };
+        let program: &[&str] =
+            if script.is_empty() { &["/no/such/program"] } else { &["/bin/sh", "-c", script] };
         let register = ["subagent", "register", "--name", name, "--runtime", "command", "--"];
         let ran = Command::new(&agora).args(register).args(program).output().unwrap();
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));

@@ -75,8 +75,7 @@ impl HttpDoor {
             .with_allowed_hosts(["localhost", "127.0.0.1", "::1", "[::1]"])
             .with_allowed_origins(["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"])
             .with_max_request_body_bytes(BODY_BYTES);
-        let service =
-            StreamableHttpService::new(move || Ok(make()), Arc::default(), config);
+        let service = StreamableHttpService::new(move || Ok(make()), Arc::default(), config);
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };

@@ -4,8 +4,7 @@ use agora_core::reason::{Failure, FailureCode, FailureReason};
 use agora_core::state::ThreadState;
 use agora_engine::Thread;
 use rmcp::model::{
-    DetailedTask, ErrorData, InputRequests, InputResponses, JsonObject, Task, TaskPayload,
-    TaskStatus,
+    DetailedTask, ErrorData, InputRequests, InputResponses, JsonObject, Task, TaskPayload, TaskStatus,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -55,7 +54,8 @@ impl Desk {
                 TaskPayload::Completed { result: self.ended(thread, true).await? }
             }
             ThreadState::Failed(failure) => {
-                let error = ErrorData::internal_error(failure.detail.clone(), serde_json::to_value(failure).ok());
+                let error =
+                    ErrorData::internal_error(failure.detail.clone(), serde_json::to_value(failure).ok());
                 TaskPayload::Failed { error: object(&error) }
             }
             ThreadState::Waiting => match self.open_now(thread).await? {

@@ -380,7 +380,9 @@ impl Waiting<'_> {
             }
             WaitStatus::Ended => "All have ended. Tell your user what came of it, with the git refs.",
             WaitStatus::Running => "Nothing has ended yet. Call agora_wait again.",
-            WaitStatus::Nothing => "You have no threads that you have not heard the end of. If you started some before this server was started, name them.",
+            WaitStatus::Nothing => {
+                "You have no threads that you have not heard the end of. If you started some before this server was started, name them."
+            }
             WaitStatus::NeedsInput => "",
         };
         Ok(Waited::Reply(Box::new(WaitedReply { status, question: None, threads, next: next.to_owned() })))

@@ -195,6 +195,86 @@ exit 0"#,
 }
 
 #[test]
+fn an_agent_cannot_answer_over_loopback_without_a_token() {
+    let place = Place::new();
+    let (address, _server) = listen(&place);
+    let (host, port) = address.split_once(':').unwrap();
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"agora_answer","arguments":{"questionId":"q_1","answer":"yes"}}}"#;
+    let script = format!(
+        r#"echo '{{"question": "May I?", "options": ["yes", "no"]}}' > .agora/needs_input.json
+exec 3<>/dev/tcp/{host}/{port}
+printf 'POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n%s' '{call}' >&3
+cat <&3"#,
+        length = call.len()
+    );
+    let register = [
+        "subagent",
+        "register",
+        "--name",
+        "caller",
+        "--runtime",
+        "command",
+        "--",
+        "/bin/bash",
+        "-c",
+        &script,
+    ];
+    place.cli.run(&register).success();
+    let mut wire = Wire::start(&place, json!({}));
+    let thread = wire.dispatch("caller");
+    assert_eq!(wire.done("agora_wait", json!({}))["status"], "needs_input");
+    let said = place.show(&thread)["output"]["text"].as_str().unwrap().to_owned();
+    assert!(said.contains("401"), "it reached the door, and was not let in: {said:?}");
+    assert_eq!(place.thread(&thread)["state"], "waiting");
+}
+
+#[test]
+fn where_a_model_may_not_answer_it_gets_the_line_for_its_user() {
+    let place = place();
+    let human = r#"if [ -f .agora/resume.json ]; then echo went on; exit; fi
+echo '{"question": "Delete it all?", "options": ["yes", "no"], "human": true}' > .agora/needs_input.json"#;
+    place.agent("careful", human);
+    let mut wire = Wire::start(&place, json!({}));
+    let refused = |wire: &mut Wire, subagent: &str, answer: &str| {
+        let thread = wire.dispatch(subagent);
+        let waited = wire.done("agora_wait", json!({"threads": [thread]}));
+        let question = waited["question"]["questionId"].as_str().unwrap().to_owned();
+        let refused = refusal(&wire.call("agora_answer", json!({"questionId": question, "answer": answer})));
+        assert_eq!(refused["code"], "not-entitled", "{refused}");
+        assert_eq!(refused["forYourUser"], format!("agora answer {question} {answer}"));
+        assert_eq!(place.thread(&thread)["state"], "waiting");
+        (thread, question)
+    };
+    // Marked for people only.
+    let (thread, question) = refused(&mut wire, "careful", "no");
+    place.cli.run(&["answer", &question, "no"]).success();
+    let waited = wire.done("agora_wait", json!({"threads": [thread]}));
+    assert_eq!(waited["status"], "ended", "the user ran the line: {waited}");
+    // Or by the user's own settings.
+    place.cli.settings("[answers]\nagents = \"refuse\"\n");
+    let mut wire = Wire::start(&place, json!({}));
+    refused(&mut wire, "asker", "b");
+}
+
+#[test]
+fn what_a_model_passes_on_is_recorded_as_relayed() {
+    let place = place();
+    let mut wire = Wire::start(&place, json!({}));
+    let thread = wire.dispatch("asker");
+    let question = wire.done("agora_wait", json!({}))["question"]["questionId"].clone();
+    let answered = wire.done("agora_answer", json!({"questionId": question, "answer": "a"}));
+    assert!(
+        answered["recordedAs"].as_str().unwrap().ends_with("through mcp:wire, passed on by agent:wire"),
+        "{answered}"
+    );
+    wire.done("agora_wait", json!({}));
+    let closing = place.closing(&thread).to_string();
+    assert!(closing.contains("\"relayedBy\":\"agent:wire\""), "{closing}");
+    let again = refusal(&wire.call("agora_answer", json!({"questionId": question, "answer": "b"})));
+    assert_eq!(again["code"], "answered-before", "{again}");
+}
+
+#[test]
 fn over_http_a_token_comes_first_and_pages_are_sent_away() {
     let place = place();
     let (address, _server) = listen(&place);

@@ -33,14 +33,20 @@ const WANTS_FIXTURES: [&str; 4] = [
 fn inspect(place: &Place, node: &Path, inspector: &Path, arguments: &[&str]) -> Ran {
     let set = place.cli.command::<&str>(&[]);
     let mut inspect = command(node.to_str().unwrap());
-    inspect.arg(inspector).args(["--cli", env!("CARGO_BIN_EXE_agora"), "mcp"]).args(arguments);
-    inspect.env_clear().envs(set.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    inspect.arg(inspector).arg("--cli");
+    // It hands only what it is told to the servers that it starts.
+    for (name, value) in set.get_envs().filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?))) {
+        inspect.args(["-e", &format!("{name}={value}")]);
+    }
+    inspect.args([env!("CARGO_BIN_EXE_agora"), "mcp"]).args(arguments);
     run(inspect.current_dir(place.cli.work()).stdin(Stdio::null()))
 }
 
 #[test]
 fn the_inspector_lists_dispatches_and_waits() {
-    let (Some(node), Some(inspector)) = (part::find("AGORA_TEST_NODE"), part::find("AGORA_TEST_MCP_INSPECTOR")) else {
+    let (Some(node), Some(inspector)) =
+        (part::find("AGORA_TEST_NODE"), part::find("AGORA_TEST_MCP_INSPECTOR"))
+    else {
         return;
     };
     let place = Place::new();
@@ -54,7 +60,8 @@ fn the_inspector_lists_dispatches_and_waits() {
             all.extend(["--tool-arg", argument]);
         }
         let ran = inspect(&place, &node, &inspector, &all);
-        let said: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+        let said: Value =
+            serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
         said["structuredContent"].clone()
     };
     let started = call("agora_dispatch", &["subagent=quick"]);
@@ -66,6 +73,7 @@ fn the_inspector_lists_dispatches_and_waits() {
 }
 
 /// What a scenario found: the ids of checks that passed, and of those that did not.
+#[derive(Debug)]
 struct Found {
     passed: Vec<String>,
     failed: Vec<String>,
@@ -82,7 +90,8 @@ fn scenario(node: &Path, suite: &Path, url: &str, name: &str) -> Found {
     let (_, text) = checks.unwrap_or_else(|| panic!("{name}: {}{}", ran.stdout, ran.stderr));
     let checks: Vec<Value> = serde_json::from_slice(text).unwrap();
     let with = |wanted: &[&str]| {
-        let chosen = checks.iter().filter(|check| wanted.contains(&check["status"].as_str().unwrap_or_default()));
+        let chosen =
+            checks.iter().filter(|check| wanted.contains(&check["status"].as_str().unwrap_or_default()));
         chosen.map(|check| check["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let found = Found { passed: with(&["SUCCESS"]), failed: with(&["FAILURE", "WARNING"]) };
@@ -133,4 +142,94 @@ fn the_conformance_suite_finds_nothing_wrong_with_the_server() {
     let found = scenario(&node, &suite, &bearer.url, "server-stateless");
     assert_eq!(found.failed, WANTS_FIXTURES, "all else passes");
     assert!(found.passed.len() >= 20);
+}
+
+/// Scenarios about questions that want tools made for them.
+const QUESTIONS: [&str; 14] = [
+    "input-required-result-basic-elicitation",
+    "input-required-result-basic-sampling",
+    "input-required-result-basic-list-roots",
+    "input-required-result-request-state",
+    "input-required-result-multiple-input-requests",
+    "input-required-result-multi-round",
+    "input-required-result-missing-input-response",
+    "input-required-result-non-tool-request",
+    "input-required-result-result-type",
+    "input-required-result-unsupported-methods",
+    "input-required-result-tampered-state",
+    "input-required-result-capability-check",
+    "input-required-result-ignore-extra-params",
+    "input-required-result-validate-input",
+];
+
+/// Scenarios about tasks, and the rest of the one that is about requests without a session.
+const TASKS: [&str; 10] = [
+    "server-stateless",
+    "tasks-lifecycle",
+    "tasks-capability-negotiation",
+    "tasks-wire-fields",
+    "tasks-request-state-removal",
+    "tasks-mrtr-input",
+    "tasks-request-headers",
+    "tasks-dispatch-and-envelope",
+    "tasks-required-task-error",
+    "tasks-mrtr-composition",
+];
+
+/// The stand-in that has the suite's tools, on a home of its own.
+struct StandIn {
+    child: Child,
+    address: String,
+    token: String,
+}
+
+impl StandIn {
+    /// `None`: it was not built, because only some targets were.
+    fn start(place: &Place) -> Option<Self> {
+        let agora = Path::new(env!("CARGO_BIN_EXE_agora"));
+        let program = agora.parent().unwrap().join("examples/mcp_fixtures");
+        if !program.is_file() {
+            part::skipped("examples/mcp_fixtures is not built; `cargo test -p agora` builds it");
+            return None;
+        }
+        let set = place.cli.command::<&str>(&[]);
+        let mut stand_in = command(program.to_str().unwrap());
+        stand_in.arg(agora).env_clear().envs(set.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let mut child = stand_in.current_dir(place.cli.work()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let (address, token) = line.trim().split_once(' ').unwrap();
+        Some(Self { child, address: address.to_owned(), token: token.to_owned() })
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs scenarios against the stand-in, and expects every check to pass.
+fn all_pass(scenarios: &[&str]) {
+    let parts = ["AGORA_TEST_NODE", "AGORA_TEST_MCP_CONFORMANCE", "AGORA_TEST_MCP_PYTHON"].map(part::find);
+    let [Some(node), Some(suite), Some(python)] = parts else { return };
+    let place = Place::new();
+    let Some(stand_in) = StandIn::start(&place) else { return };
+    let bearer = Bearer::start(&python, &stand_in.address, &stand_in.token);
+    let found: Vec<(&str, Found)> =
+        scenarios.iter().map(|name| (*name, scenario(&node, &suite, &bearer.url, name))).collect();
+    let failed: Vec<_> = found.iter().filter(|(_, found)| !found.failed.is_empty()).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+    assert!(found.iter().all(|(_, found)| !found.passed.is_empty()));
+}
+
+#[test]
+fn the_suites_questions_are_threads_on_our_own_ledger() {
+    all_pass(&QUESTIONS);
+}
+
+#[test]
+fn the_suites_tasks_are_threads_on_our_own_ledger() {
+    all_pass(&TASKS);
 }

@@ -2,6 +2,7 @@
 
 mod clients;
 mod hostile;
+mod install;
 mod interop;
 mod orchestrator;
 mod support;

@@ -52,7 +52,13 @@ fn claude(place: &Place, program: &Path, arguments: &[&str]) -> Command {
     let set = place.cli.command::<&str>(&[]);
     let mut command = agora_testkit::cli::command(program.to_str().unwrap());
     command.args(arguments).env_clear().envs(set.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    for switch in ["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING", "DISABLE_AUTOUPDATER", "IS_SANDBOX"] {
+    for switch in [
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+        "DISABLE_TELEMETRY",
+        "DISABLE_ERROR_REPORTING",
+        "DISABLE_AUTOUPDATER",
+        "IS_SANDBOX",
+    ] {
         command.env(switch, "1");
     }
     command.current_dir(place.cli.work()).stdin(std::process::Stdio::null());
@@ -62,11 +68,17 @@ fn claude(place: &Place, program: &Path, arguments: &[&str]) -> Command {
 #[test]
 fn claude_code_dispatches_five_relays_a_question_and_reports_the_refs() {
     let Some(program) = part::find("AGORA_TEST_CLAUDE") else { return };
-    let place = Place { cli: agora_testkit::cli::Cli::new(env!("CARGO_BIN_EXE_agora")).program("agora", env!("CARGO_BIN_EXE_agora").as_ref()) };
+    let place = Place {
+        cli: agora_testkit::cli::Cli::new(env!("CARGO_BIN_EXE_agora"))
+            .program("agora", env!("CARGO_BIN_EXE_agora").as_ref()),
+    };
     place.agent("worker", WORKER);
     place.cli.settings("[target.local]\nmax_concurrent = 5\n");
     let git = |arguments: &[&str]| {
-        agora_testkit::cli::run(agora_testkit::cli::command("git").args(arguments).current_dir(place.cli.work())).success()
+        agora_testkit::cli::run(
+            agora_testkit::cli::command("git").args(arguments).current_dir(place.cli.work()),
+        )
+        .success()
     };
     git(&["init", "--quiet"]);
     place.cli.write("README", "first\n");
@@ -90,8 +102,12 @@ fn claude_code_dispatches_five_relays_a_question_and_reports_the_refs() {
         let said = last_result(request);
         match *turn {
             1 => {
-                assert!(request.holds("agora_dispatch") && request.holds("handed to other coding agents"), "the skill is listed");
-                let names = ["agora_dispatch", "agora_wait", "agora_answer"].map(|name| format!("{TOOLS}{name}"));
+                assert!(
+                    request.holds("agora_dispatch") && request.holds("handed to other coding agents"),
+                    "the skill is listed"
+                );
+                let names =
+                    ["agora_dispatch", "agora_wait", "agora_answer"].map(|name| format!("{TOOLS}{name}"));
                 Turn::tool("ToolSearch", json!({"query": format!("select:{}", names.join(","))}))
             }
             2 => {
@@ -125,7 +141,8 @@ fn claude_code_dispatches_five_relays_a_question_and_reports_the_refs() {
         let mut command = claude(&place, &program, arguments);
         command.env("ANTHROPIC_BASE_URL", &url).env("ANTHROPIC_API_KEY", "dummy");
         let ran = agora_testkit::cli::run(&mut command);
-        serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", ran.stdout, ran.stderr))
+        serde_json::from_str(&ran.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}{}", ran.stdout, ran.stderr))
     };
     let options = ["--print", "--dangerously-skip-permissions", "--output-format", "json"];
     let first = ask(&[&options[..], &["Let five agents do the parts."]].concat());

@@ -63,7 +63,11 @@ impl Install {
             match (&change.text, self.dry_run) {
                 (None, _) => context.ui.note(format_args!("`{}` has it already", change.path.display())),
                 (Some(_), true) => {
-                    context.ui.note(format_args!("would add to `{}`:\n{}", change.path.display(), change.added));
+                    context.ui.note(format_args!(
+                        "would add to `{}`:\n{}",
+                        change.path.display(),
+                        change.added
+                    ));
                 }
                 (Some(text), false) => {
                     write(&change.path, text)?;
@@ -71,9 +75,11 @@ impl Install {
                 }
             }
         }
-        let written = |change: &Change| json!({"file": change.path, "changed": change.text.is_some() && !self.dry_run});
+        let written =
+            |change: &Change| json!({"file": change.path, "changed": change.text.is_some() && !self.dry_run});
         let files: Vec<Value> = changes.iter().map(written).collect();
-        let paths = || changes.iter().map(|change| format!("{}\n", change.path.display())).collect::<String>();
+        let paths =
+            || changes.iter().map(|change| format!("{}\n", change.path.display())).collect::<String>();
         context.ui.result(|| &files, paths)?;
         context.ui.hint("start the client anew; its agent then has the tools `agora_…`");
         Ok(Exit::Done)
@@ -100,8 +106,11 @@ impl Client {
         match json_text::enter(&before, keys, &entry) {
             Some(Entered::Already) => Ok(Change { path, text: None, added }),
             Some(Entered::Text(text)) => Ok(Change { path, text: Some(text), added }),
-            None => Err(Failure::wrong("file-unreadable", format!("`{}` is not plain JSON; it was left alone", path.display()))
-                .hint(format!("add this by hand: {added}"))),
+            None => Err(Failure::wrong(
+                "file-unreadable",
+                format!("`{}` is not plain JSON; it was left alone", path.display()),
+            )
+            .hint(format!("add this by hand: {added}"))),
         }
     }
 }
@@ -118,14 +127,24 @@ fn codex(path: PathBuf) -> Result<Change, Failure> {
     if before.lines().any(|line| line.trim() == TABLE) {
         return Ok(Change { path, text: None, added });
     }
-    let apart = if before.is_empty() || before.ends_with("\n\n") { "" } else if before.ends_with('\n') { "\n" } else { "\n\n" };
+    let apart = if before.is_empty() || before.ends_with("\n\n") {
+        ""
+    } else if before.ends_with('\n') {
+        "\n"
+    } else {
+        "\n\n"
+    };
     Ok(Change { path, text: Some(format!("{before}{apart}{added}")), added })
 }
 
 fn skill(context: &Context) -> Result<Change, Failure> {
     let path = project(context).join(".agents/skills/agora/SKILL.md");
     let text = Some(SKILL.to_owned()).filter(|skill| read(&path).ok().as_ref() != Some(skill));
-    Ok(Change { path, text, added: "  the skill `agora`: how to dispatch, wait, and ask the user".to_owned() })
+    Ok(Change {
+        path,
+        text,
+        added: "  the skill `agora`: how to dispatch, wait, and ask the user".to_owned(),
+    })
 }
 
 /// Returns where a project's files are: the repository's root, else the current directory.
@@ -143,7 +162,8 @@ fn read(path: &Path) -> Result<String, Failure> {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => {
-            Err(Failure::wrong("file-unreadable", format!("`{}` cannot be read", path.display())).because(error))
+            Err(Failure::wrong("file-unreadable", format!("`{}` cannot be read", path.display()))
+                .because(error))
         }
     }
 }

@@ -24,7 +24,13 @@ pub(super) fn enter(text: &str, [outer, inner]: [&str; 2], entry: &Value) -> Opt
             None => {
                 let at = opening_of(text, outer)?;
                 let comma = if entries.is_empty() { "" } else { "," };
-                Some(Entered::Text(insert(text, at, &format!("\n    \"{inner}\": {entry}{comma}"), entries.is_empty(), "  ")))
+                Some(Entered::Text(insert(
+                    text,
+                    at,
+                    &format!("\n    \"{inner}\": {entry}{comma}"),
+                    entries.is_empty(),
+                    "  ",
+                )))
             }
         },
         Some(_) => None,
@@ -107,23 +113,37 @@ mod tests {
         let text = "{\n\t\"z\": 1,   \"mcpServers\" : { \"other\": {\"command\":\"x\"} },\n  \"a\": [\"mcpServers\", {}]\n}\n";
         let grown = grown(text);
         assert!(grown.starts_with("{\n\t\"z\": 1,   \"mcpServers\" : {"), "{grown}");
-        assert!(grown.ends_with(" \"other\": {\"command\":\"x\"} },\n  \"a\": [\"mcpServers\", {}]\n}\n"), "{grown}");
+        assert!(
+            grown.ends_with(" \"other\": {\"command\":\"x\"} },\n  \"a\": [\"mcpServers\", {}]\n}\n"),
+            "{grown}"
+        );
     }
 
     #[test]
     fn a_file_that_has_no_servers_yet_gets_some() {
-        assert_eq!(grown(""), "{\n  \"mcpServers\": {\n    \"agora\": {\n      \"command\": \"agora\"\n    }\n  }\n}\n");
+        assert_eq!(
+            grown(""),
+            "{\n  \"mcpServers\": {\n    \"agora\": {\n      \"command\": \"agora\"\n    }\n  }\n}\n"
+        );
         grown("{}");
         grown("{ }\n");
         grown("{\"theme\": \"dark\"}");
         grown("{\"mcpServers\": {}}");
         grown("{\"mcpServers\": {\n  }, \"deep\": {\"mcpServers\": {\"x\": 1}}}");
-        grown("{\"deep\": {\"mcpServers\": {\"x\": 1}}, \"say\": \"\\\"mcpServers\\\": {\", \"mcpServers\": {\"y\": 2}}");
+        grown(
+            "{\"deep\": {\"mcpServers\": {\"x\": 1}}, \"say\": \"\\\"mcpServers\\\": {\", \"mcpServers\": {\"y\": 2}}",
+        );
     }
 
     #[test]
     fn what_cannot_be_added_to_is_left_alone() {
-        for text in ["[]", "// a comment\n{}", "{\"mcpServers\": []}", "{\"mcpServers\": {\"agora\": {\"command\": \"other\"}}}", "{"] {
+        for text in [
+            "[]",
+            "// a comment\n{}",
+            "{\"mcpServers\": []}",
+            "{\"mcpServers\": {\"agora\": {\"command\": \"other\"}}}",
+            "{",
+        ] {
             assert_eq!(entered(text), None, "{text}");
         }
     }
