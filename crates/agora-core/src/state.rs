@@ -188,10 +188,20 @@ impl Thread {
         Some((asked, asked.progress.command(&asked.terms)?))
     }
 
-    /// Tells whether somebody has to carry it: a dispatch is live, or is to follow, or a command of the route is to be asked.
+    /// Tells whether it came to its end with its question, and what it would have gone on with is to be taken away before the books are
+    /// closed.
+    pub fn is_to_be_closed(&self) -> bool {
+        let paused = self.dispatches.last().is_some_and(|(_, state)| *state == DispatchState::NeedsInput);
+        paused && !self.ended && self.require_terminal().is_ok()
+    }
+
+    /// Tells whether somebody has to carry it: a dispatch is live, or is to follow, a command of its route is to be asked, or its books
+    /// are to be closed.
     pub fn wants_carrier(&self) -> bool {
         let live = self.dispatches.iter().any(|(_, state)| state.is_live());
-        live || self.state == ThreadState::Resuming || self.command_to_ask().is_some()
+        live || self.state == ThreadState::Resuming
+            || self.command_to_ask().is_some()
+            || self.is_to_be_closed()
     }
 
     /// Tells whether `thread.ended` closed the books.

@@ -12,6 +12,7 @@ use agora_core::credential::Pattern;
 use agora_core::provider::registry::Version;
 use agora_core::provider::secret::{SecretChange, SecretStore};
 use agora_core::reference::BundleRef;
+use agora_core::route::Routes;
 use agora_core::secret::{SecretName, ShortSecrets};
 use agora_core::time::Clock;
 use agora_core::wall::{Isolation, Wish};
@@ -28,6 +29,9 @@ use crate::prepare;
 use crate::secret::{Outside, SecretSource};
 use crate::settings::{Ignored, Settings};
 use crate::tree::{self, ReadTree};
+
+/// What holds where nothing is configured.
+static NO_ROUTES: Routes = Routes { routes: Vec::new(), groups: BTreeMap::new() };
 
 /// Everything that agora knows and can do, in one directory and one namespace.
 #[derive(Clone, Debug)]
@@ -202,6 +206,11 @@ impl Agora {
         self.settings
             .as_ref()
             .is_some_and(|settings| settings.targets.values().any(|target| open(&target.wall)))
+    }
+
+    /// Returns who gets which question that is asked from now on.
+    pub fn routes(&self) -> &Routes {
+        self.settings.as_ref().map_or(&NO_ROUTES, |settings| &settings.routes)
     }
 
     /// Returns what a project's `agora.toml` says and does not count, because nobody trusts it.

@@ -138,6 +138,8 @@ pub enum Error {
     Accept(AcceptError),
     #[error(transparent)]
     Answer(Refusal),
+    #[error("another `agora serve` runs for this home")]
+    ServedAlready,
     #[error("the thread `{0}` has asked nothing")]
     NothingAsked(ThreadId),
     #[error(transparent)]
@@ -239,6 +241,7 @@ impl Error {
             Self::Accept(AcceptError::NotNow { .. }) => (Request, "thread-busy"),
             Self::Answer(refusal) => (Request, answer(refusal)),
             Self::NothingAsked(_) => (Request, "nothing-asked"),
+            Self::ServedAlready => (Request, "served-already"),
             Self::Accept(AcceptError::Carry(error)) | Self::Carry(error) => carry(error),
             Self::Machine(_) => (Outside, "machine-unknown"),
             Self::NoWorker => (Outside, "no-worker"),
@@ -289,6 +292,7 @@ fn carry(error: &CarryError) -> (ErrorKind, &'static str) {
         CarryError::Secret(error) => secret(error),
         CarryError::UnknownThread(_) => (Request, "unknown-id"),
         CarryError::NoPapers(_) => (Outside, "ledger-damaged"),
+        CarryError::Unsigned(_) => (Request, "not-canonical"),
     }
 }
 

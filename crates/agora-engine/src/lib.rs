@@ -22,6 +22,8 @@
 //!  dispatching  what is asked of [`Agora`] about dispatches          handle   a thread in the caller's hands
 //!  status       what runs, waits and is due, at a glance
 //!  inbox        questions that are open ─▶ an answer, signed, which is the next dispatch; `drive` through any number of pauses
+//!  route        commands that are asked, people who are reminded, the end of patience    notice   telling people
+//!  serve        the permanent carrier
 //!  apply        the work of a thread ─▶ the user's tree, a branch or a commit
 //!  dispatch     a request ─▶ a job: names become hashes, once, and   settings, world   all that it works with
 //!               one login is chosen (login)
@@ -87,9 +89,11 @@ mod inbox;
 mod notice;
 mod plan;
 mod prepare;
+mod route;
 #[doc(hidden)]
 pub mod sabotage;
 mod secret;
+mod serve;
 mod settings;
 mod status;
 mod surroundings;
@@ -127,7 +131,9 @@ pub use inbox::{
 };
 pub use notice::{Ended, Notice, NoticeKind, Notifier, Quiet};
 pub use plan::{Applied, Plan, PlannedEntry};
+pub use route::{Heard, RouteCommands};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
+pub use serve::Served;
 pub use settings::{ContainerTarget, Ignored, Settings, SettingsError, TargetSettings};
 pub use status::{Status, StatusDocument, Trouble, glance, last_trouble, pass_on};
 pub use surroundings::{PROJECT_DIR, Surroundings};

@@ -23,6 +23,16 @@ pub enum Bug {
     LosesQuestion,
     /// Sweeping does not ask whether a thread is open.
     SweepsOpen,
+    /// An answer counts also when it comes after the question's end.
+    IgnoresExpiry,
+    /// An answer is recorded without the dispatch that goes on with it.
+    AnswerLeadsNowhere,
+    /// Whoever answers second is told that it counts.
+    BelievesItWon,
+    /// Nobody asks who answers.
+    AnybodyAnswers,
+    /// A reminder that nobody reacts to is an answer.
+    ReminderAnswers,
 }
 
 #[cfg(feature = "sabotage")]

@@ -26,6 +26,7 @@ use async_trait::async_trait;
 
 use crate::carry::queue::Queue;
 use crate::notice::Notifier;
+use crate::route::RouteCommands;
 
 /// What an engine works with.
 #[derive(Debug)]
@@ -48,6 +49,8 @@ pub struct World {
     pub agents: AgentsMay,
     /// Tells people about questions.
     pub notifier: Arc<dyn Notifier>,
+    /// Runs the commands of routes.
+    pub commands: Arc<dyn RouteCommands>,
 }
 
 /// A named place to run.

@@ -10,6 +10,7 @@
 //!  compute   workers as processes         notice    hears that files change
 //!  clock     the time                     alarm     waking at a moment
 //!  notify    telling a person
+//!  program   a short program of the user's, heard out
 //! ```
 //!
 //! Nothing here is trusted by the rest of agora: hashes are checked by `agora_core::blobs`, rules are kept by
@@ -32,6 +33,7 @@ pub mod lease;
 pub mod ledger;
 mod notice;
 pub mod notify;
+pub mod program;
 pub mod registry;
 pub mod secret;
 pub mod shelf;

@@ -126,6 +126,7 @@ fn hints(error: &Error) -> Vec<String> {
         Error::NothingToSync { .. } => hint("run it in a project that has them, or name one with `--from DIR`"),
         Error::ChangedMeanwhile { .. } => hint("run it again when nothing writes there"),
         Error::Answer(refusal) => answer_hints(refusal),
+        Error::ServedAlready => hint("one is enough; it turns the timers of everything in this home"),
         Error::NothingAsked(_) => hint("`agora inbox` shows what is open"),
         Error::Request { .. }
         | Error::UnknownTarget { .. }

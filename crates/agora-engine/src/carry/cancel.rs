@@ -21,7 +21,10 @@ impl Engine {
                 continue;
             }
             let Some(what) = end_of(&view) else { return Ok(view) };
-            self.clear_ended(&view).await?;
+            // While a question is open somebody may answer it, who would go on with what is taken away here.
+            if *view.thread.state() != ThreadState::Waiting {
+                self.clear_ended(&view).await?;
+            }
             match self.append(&view, what, Vec::new()).await {
                 Ok(()) | Err(LedgerError::Moved { .. }) => {}
                 Err(error) => return Err(CarryError::Ledger(error)),
@@ -66,7 +69,7 @@ fn end_of(view: &ThreadView) -> Option<Vec<Happening>> {
             let open = view.thread.questions().iter().filter(|asked| asked.state == QuestionState::Open);
             let cancelled =
                 open.map(|asked| Record::QuestionCancelled { question_id: asked.id.clone() }.into());
-            Some(cancelled.chain([Record::ThreadCancelled {}.into(), ended]).collect())
+            Some(cancelled.chain([Record::ThreadCancelled {}.into()]).collect())
         }
         ThreadState::Resuming => Some(vec![Record::ThreadCancelled {}.into(), ended]),
         // It would have continued by itself.

@@ -22,6 +22,7 @@ use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use agora_core::canonical::CanonicalError;
 use agora_core::provider::Unavailable;
 use agora_core::provider::compute::ComputeError;
 use agora_core::provider::lease::Lease;
@@ -51,6 +52,8 @@ pub enum CarryError {
     UnknownThread(ThreadId),
     #[error("the papers of the dispatch `{0}` are not in the ledger")]
     NoPapers(DispatchId),
+    #[error("the answer has no canonical form")]
+    Unsigned(#[source] CanonicalError),
 }
 
 /// Moves threads on.
@@ -104,14 +107,21 @@ impl Engine {
     async fn carry_from(
         &self,
         thread: &ThreadId,
-        _lease: &dyn Lease,
+        lease: &dyn Lease,
         mut tries: Tries,
     ) -> Result<ThreadView, CarryError> {
         self.carrying().insert(thread.clone());
         let _carrying = Carrying(self, thread);
         loop {
             let view = self.view(thread).await?;
-            let Some(live) = live_dispatch(&view.thread) else { return Ok(view) };
+            let Some(live) = live_dispatch(&view.thread) else {
+                if view.thread.command_to_ask().is_none() {
+                    return Ok(view);
+                }
+                self.ask_command(&view, lease).await?;
+                tries = Tries::Left;
+                continue;
+            };
             let dispatch = self.papers(live).await?;
             if dispatch.claim.is_none() {
                 self.wait_for_room(&view, &dispatch, &mut tries).await?;

@@ -6,7 +6,7 @@ use agora_core::ThreadId;
 use agora_core::job::{Attendance, retry_at};
 use agora_core::provider::compute::WorkerLife;
 use agora_core::provider::lease::Lease;
-use agora_core::provider::ledger::{DispatchView, ThreadView};
+use agora_core::provider::ledger::{DispatchView, LedgerError, ThreadView};
 
 use super::accept::AcceptError;
 use super::{CarryError, Engine, live_dispatch};
@@ -45,20 +45,36 @@ impl Engine {
                 Ok(Found::InOrder) => {}
                 Ok(Found::Settled) => found.settled.push(thread),
                 Ok(Found::Orphan) => found.orphans.push(thread),
-                Err(error @ CarryError::Ledger(_)) => return Err(error),
+                Err(error) if concerns_all(&error) => return Err(error),
                 Err(error) => found.stuck.push((thread, chain(&error))),
             }
         }
         for thread in ledger.due(self.world().clock.now()).await.map_err(CarryError::Ledger)? {
-            match self.go_on(&thread, None, Attendance::Retried).await {
-                Ok(_) => found.orphans.push(thread),
-                // Somebody else turned the timer, or its owner was faster.
-                Err(AcceptError::NotNow { .. }) => {}
-                Err(AcceptError::Carry(error)) => return Err(error),
-                Err(AcceptError::KeyReused(_) | AcceptError::DispatchTaken(_)) => {}
+            match self.move_on(&thread).await {
+                Ok(Found::Orphan) => found.orphans.push(thread),
+                Ok(Found::InOrder | Found::Settled) => {}
+                Err(error) if concerns_all(&error) => return Err(error),
+                Err(error) => found.stuck.push((thread, chain(&error))),
             }
         }
         Ok(found)
+    }
+
+    /// Moves a thread on that is due: by its question's timers, or because a provider's limit is over.
+    async fn move_on(&self, thread: &ThreadId) -> Result<Found, CarryError> {
+        if self.view(thread).await?.thread.open().is_some() {
+            self.turn(thread).await?;
+            let moved = self.view(thread).await?.thread;
+            return Ok(if moved.wants_carrier() { Found::Orphan } else { Found::InOrder });
+        }
+        match self.go_on(thread, None, Attendance::Retried).await {
+            Ok(_) => Ok(Found::Orphan),
+            Err(AcceptError::Carry(error)) => Err(error),
+            // Somebody else turned the timer, or its owner was faster.
+            Err(AcceptError::NotNow { .. } | AcceptError::KeyReused(_) | AcceptError::DispatchTaken(_)) => {
+                Ok(Found::InOrder)
+            }
+        }
     }
 
     /// Looks at a thread that somebody should carry, or whose lease was not given back.
@@ -71,8 +87,7 @@ impl Engine {
             return Ok(Found::InOrder);
         };
         let Some(live) = live_dispatch(&view.thread) else {
-            self.unstage_ended(&view).await?;
-            return Ok(Found::InOrder);
+            return self.look_after_rest(&view).await;
         };
         let dispatch = self.papers(live).await?;
         if !self.is_at_its_end(&view, &dispatch).await? {
@@ -82,9 +97,20 @@ impl Engine {
         Ok(Found::Settled)
     }
 
-    /// Takes away what was staged to go on with a thread that had ended, or was left of it, by somebody who died on the way.
-    async fn unstage_ended(&self, view: &ThreadView) -> Result<(), CarryError> {
-        if view.thread.has_ended() { self.clear_ended(view).await } else { Ok(()) }
+    /// Looks at a thread of which nothing runs: somebody who died on the way may have left something to do.
+    async fn look_after_rest(&self, view: &ThreadView) -> Result<Found, CarryError> {
+        if view.thread.command_to_ask().is_some() {
+            return Ok(Found::Orphan);
+        }
+        if view.thread.is_to_be_closed() {
+            self.close(&view.thread_id).await?;
+            return Ok(Found::Settled);
+        }
+        if view.thread.has_ended() {
+            // What was staged to go on with it, or was left of it.
+            self.clear_ended(view).await?;
+        }
+        Ok(Found::InOrder)
     }
 
     /// Carries a thread until it rests, and goes on with it when a provider's limit is over and nobody else decides.
@@ -120,4 +146,9 @@ impl Engine {
             WorkerLife::Running => false,
         })
     }
+}
+
+/// Tells whether nothing else can be looked after either.
+fn concerns_all(error: &CarryError) -> bool {
+    matches!(error, CarryError::Ledger(LedgerError::Unavailable(_) | LedgerError::Damaged(_)))
 }

@@ -1,6 +1,6 @@
 //! Answering: one submission counts, is signed, and makes the next dispatch, all with one write.
 
-use agora_core::answer::{AnswerError, Answerer, Given};
+use agora_core::answer::{AnswerError, Answerer, Given, Replies};
 use agora_core::canonical::{self, CanonicalError};
 use agora_core::entry::{Entry, Happening};
 use agora_core::job::{Attendance, Job};
@@ -20,6 +20,7 @@ use crate::carry::accept::event;
 use crate::carry::{CarryError, Engine};
 use crate::error::Error;
 use crate::notice::NoticeKind;
+use crate::sabotage::{self, Bug};
 
 /// An answer that counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,41 +86,63 @@ impl Engine {
                 let (question_id, question) = (question.clone(), Box::new(asked.question.clone()));
                 Error::Answer(Refusal::Unfit { question_id, question, why })
             })?;
-            let before = self.last_job(&view).await?;
-            let unsigned = |error| Error::Answer(Refusal::Canonical(error));
-            let receipt = self.world().keys.receipt_signer().sign(Statement {
-                namespace: view.namespace.clone(),
-                thread_id: thread.clone(),
-                question_id: question.clone(),
-                question_hash: asked.hash,
-                bundles_hash: canonical::hash(&before.resolved).map_err(unsigned)?,
-                answers: answers.clone(),
-                by: by.clone(),
-                at: self.world().clock.now(),
-            });
-            let receipt = receipt.map_err(unsigned)?;
-            let job = self.next_job(before, asked, receipt.clone());
-            let answered = Answered {
-                question_id: question.clone(),
-                thread_id: thread.clone(),
-                dispatch_id: job.dispatch_id.clone(),
-                receipt,
-            };
-            let (question_hash, by) = (asked.hash, by.clone());
-            let record =
-                Record::QuestionAnswered { question_id: question.clone(), question_hash, answers, by };
-            let what = vec![record.into(), event(&job)];
-            let claim = lease.and_then(|_| self.claim_for(&job));
-            let papers = [Paper::Job(Box::new(job))].into_iter().chain(claim).collect();
-            match self.append(&view, what, papers).await {
-                Ok(()) => {
+            let (question_hash, replies) = (asked.hash, answers.clone());
+            let (question_id, by_whom) = (question.clone(), by.clone());
+            let record = Record::QuestionAnswered { question_id, question_hash, answers, by: by_whom };
+            match self.go_on_with(&view, asked, &replies, by, vec![record.into()], lease).await {
+                Ok(Some(answered)) => {
                     self.tell_of(NoticeKind::Answered, &view, asked).await;
                     return Ok(answered);
                 }
                 // Something happened first: what is there now decides again.
-                Err(LedgerError::Moved { .. }) => {}
-                Err(error) => return Err(Error::Carry(CarryError::Ledger(error))),
+                Ok(None) => {}
+                Err(CarryError::Unsigned(error)) => return Err(Error::Answer(Refusal::Canonical(error))),
+                Err(error) => return Err(Error::Carry(error)),
             }
+        }
+    }
+
+    /// Signs replies, and records what led to them together with the dispatch that goes on with them. `None`: something happened
+    /// first, and nothing was recorded.
+    pub(crate) async fn go_on_with(
+        &self,
+        view: &ThreadView,
+        asked: &AskedQuestion,
+        replies: &Replies,
+        by: &Answerer,
+        mut what: Vec<Happening>,
+        lease: Option<&dyn Lease>,
+    ) -> Result<Option<Answered>, CarryError> {
+        let before = self.last_job(view).await?;
+        let receipt = self.world().keys.receipt_signer().sign(Statement {
+            namespace: view.namespace.clone(),
+            thread_id: view.thread_id.clone(),
+            question_id: asked.id.clone(),
+            question_hash: asked.hash,
+            bundles_hash: canonical::hash(&before.resolved).map_err(CarryError::Unsigned)?,
+            answers: replies.clone(),
+            by: by.clone(),
+            at: self.world().clock.now(),
+        });
+        let receipt = receipt.map_err(CarryError::Unsigned)?;
+        let job = self.next_job(before, asked, receipt.clone());
+        let answered = Answered {
+            question_id: asked.id.clone(),
+            thread_id: view.thread_id.clone(),
+            dispatch_id: job.dispatch_id.clone(),
+            receipt,
+        };
+        let mut papers = Vec::new();
+        if !sabotage::is(Bug::AnswerLeadsNowhere) {
+            what.push(event(&job));
+            papers.extend(lease.and_then(|_| self.claim_for(&job)));
+            papers.insert(0, Paper::Job(Box::new(job)));
+        }
+        match self.append(view, what, papers).await {
+            Ok(()) => Ok(Some(answered)),
+            Err(LedgerError::Moved { .. }) if sabotage::is(Bug::BelievesItWon) => Ok(Some(answered)),
+            Err(LedgerError::Moved { .. }) => Ok(None),
+            Err(error) => Err(CarryError::Ledger(error)),
         }
     }
 
@@ -134,18 +157,31 @@ impl Engine {
             let view = self.view(thread).await.map_err(Error::Carry)?;
             let asked = self.open_question(&view, question).await?;
             let Some(()) = self.admit(&view, asked, by).await? else { continue };
-            // Whoever dies before the rest is taken away leaves it behind, and is found by it.
-            let lease = self.world().leases.try_take(thread).await;
-            let _lease = lease.map_err(|error| Error::Carry(CarryError::Lease(error)))?;
             let declined = Record::QuestionDeclined { question_id: question.clone(), by: by.clone() };
-            match self.append(&view, vec![declined.into(), Record::ThreadEnded {}.into()], Vec::new()).await {
+            match self.append(&view, vec![declined.into()], Vec::new()).await {
                 Ok(()) => {
-                    self.clear_ended(&view).await.map_err(Error::Carry)?;
+                    self.close(thread).await.map_err(Error::Carry)?;
                     self.tell_of(NoticeKind::Declined, &view, asked).await;
                     return self.view(thread).await.map_err(Error::Carry);
                 }
                 Err(LedgerError::Moved { .. }) => {}
                 Err(error) => return Err(Error::Carry(CarryError::Ledger(error))),
+            }
+        }
+    }
+
+    /// Closes the books of a thread that came to its end with its question. Whoever dies before that is done leaves it to whoever
+    /// recovers: until then the thread wants a carrier.
+    pub(crate) async fn close(&self, thread: &ThreadId) -> Result<(), CarryError> {
+        loop {
+            let view = self.view(thread).await?;
+            if !view.thread.is_to_be_closed() {
+                return Ok(());
+            }
+            self.clear_ended(&view).await?;
+            match self.append(&view, vec![Record::ThreadEnded {}.into()], Vec::new()).await {
+                Ok(()) | Err(LedgerError::Moved { .. }) => {}
+                Err(error) => return Err(CarryError::Ledger(error)),
             }
         }
     }
@@ -157,9 +193,14 @@ impl Engine {
         asked: &AskedQuestion,
         by: &Answerer,
     ) -> Result<Option<()>, Error> {
+        if self.is_over(asked) {
+            // Late, whether or not anybody has looked at the clock: it is recorded now, and the next look tells.
+            return self.expire(view, asked, None).await.map(|()| None).map_err(Error::Carry);
+        }
         let thread = (&view.thread_id, &view.thread);
         let why = match entitled(thread, (&asked.question, &asked.terms), by, self.world().agents) {
             Ok(()) => return Ok(Some(())),
+            Err(_) if sabotage::is(Bug::AnybodyAnswers) => return Ok(Some(())),
             Err(why) => why,
         };
         let question_id = asked.id.clone();
@@ -230,11 +271,10 @@ impl Engine {
         })
     }
 
-    async fn last_job(&self, view: &ThreadView) -> Result<Job, Error> {
+    pub(crate) async fn last_job(&self, view: &ThreadView) -> Result<Job, CarryError> {
         let last = view.thread.dispatches().last();
-        let unknown = || Error::Carry(CarryError::UnknownThread(view.thread_id.clone()));
-        let (last, _) = last.ok_or_else(unknown)?;
-        Ok(self.papers(last).await.map_err(Error::Carry)?.job)
+        let (last, _) = last.ok_or_else(|| CarryError::UnknownThread(view.thread_id.clone()))?;
+        Ok(self.papers(last).await?.job)
     }
 
     fn next_job(&self, before: Job, asked: &AskedQuestion, receipt: Receipt) -> Job {

@@ -120,6 +120,12 @@ impl Thread {
         loop {
             let result = thread.wait().await?;
             let Some(asked) = result.needs_input.clone() else { return Ok(result) };
+            let latest = thread.latest().await?;
+            if latest.dispatch_id() != thread.dispatch_id() {
+                // A command of its route, or somebody else, was faster.
+                thread = latest;
+                continue;
+            }
             let question = asked.question_id.clone();
             match ask(asked).await.into() {
                 Reaction::Leave => return Ok(result),

@@ -1,5 +1,6 @@
 //! How an engine on this machine is set up, and the world that follows from it.
 
+mod commands;
 mod container;
 mod file;
 mod notify;
@@ -38,6 +39,7 @@ use crate::carry::CarryError;
 use crate::error::Error;
 use crate::notice::{Notifier, Quiet};
 use crate::world::{Entropy, Target, Task, Tasks, World};
+use commands::LocalCommands;
 use notify::HandsOver;
 use vault::LocalVault;
 
@@ -210,6 +212,7 @@ impl Settings {
             boot: boot_id().map_err(Error::Machine)?,
             agents: self.agents,
             notifier: self.notifier(home),
+            commands: Arc::new(LocalCommands),
         })
     }
 }

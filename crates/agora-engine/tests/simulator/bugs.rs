@@ -72,3 +72,34 @@ fn a_lost_question_is_found() {
 fn a_sweep_of_what_is_open_is_found() {
     println!("{}", found(Bug::SweepsOpen, Faults::NONE, &["its thread is open"]));
 }
+
+#[test]
+fn an_answer_after_the_end_is_found() {
+    println!("{}", found(Bug::IgnoresExpiry, Faults::NONE, &["long after its end"]));
+}
+
+#[test]
+fn an_answer_that_leads_nowhere_is_found() {
+    println!("{}", found(Bug::AnswerLeadsNowhere, Faults::NONE, &["an answer led to nothing"]));
+}
+
+#[test]
+fn an_answer_that_is_counted_twice_is_found() {
+    println!(
+        "{}",
+        found(Bug::BelievesItWon, Faults::NONE, &["counts, and is not recorded", "two answers to"])
+    );
+}
+
+#[test]
+fn an_answer_by_anybody_is_found() {
+    println!("{}", found(Bug::AnybodyAnswers, Faults::NONE, &["may not answer like that, and did"]));
+}
+
+#[test]
+fn a_reminder_that_answers_is_found() {
+    println!(
+        "{}",
+        found(Bug::ReminderAnswers, Faults::NONE, &["nobody gave the answer", "is no valid answer"])
+    );
+}

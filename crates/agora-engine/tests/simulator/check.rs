@@ -8,6 +8,7 @@ use agora_core::provider::ledger::Filter;
 use agora_core::state::{QuestionState, Thread, ThreadState};
 use agora_core::{DispatchId, ThreadId};
 
+use crate::journal::is_reply;
 use crate::scenario::Story;
 use crate::seams::whole;
 
@@ -70,19 +71,25 @@ impl Story {
         let waits = matches!(thread.state(), ThreadState::Waiting);
         assert!(waits || thread.has_ended(), "{id} does not rest: {:?}", thread.state());
         for asked in thread.questions() {
+            // Invariants 4 and 5; the journal has looked at who answered, and when something expired.
             let kept = match asked.state {
                 QuestionState::Open => waits,
                 QuestionState::Cancelled => words.cancels.contains(id),
-                QuestionState::Asked
-                | QuestionState::Answered
-                | QuestionState::Declined
-                | QuestionState::Expired => false,
+                QuestionState::Answered | QuestionState::Declined => {
+                    self.machine.state().tries.iter().any(|(question, _)| *question == asked.id)
+                }
+                QuestionState::Expired => asked.terms.expiry.is_some(),
+                QuestionState::Asked => false,
             };
             assert!(kept, "{id}: its question is {:?}, and nobody did that", asked.state);
         }
         let wanted = words.continues.get(id).copied().unwrap_or_default();
         let next = thread.dispatches().len() - 1;
-        assert!(next <= wanted + own, "{id} went on {next} times: {wanted} by wish, {own} by itself");
+        let replied = entries.iter().filter(|entry| is_reply(&entry.what)).count();
+        assert!(
+            next <= wanted + own + replied,
+            "invariant 3: {id} went on {next} times: {wanted} by wish, {own} by itself, {replied} by answers"
+        );
         let state = self.machine.state();
         assert!(waits || !state.secrets.contains(id), "{id}: its secrets are left");
         for (dispatch, _) in thread.dispatches() {

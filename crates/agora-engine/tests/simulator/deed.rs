@@ -6,10 +6,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use agora_core::event::{Resolved, ResolvedBundle};
 use agora_core::job::{Attendance, Job, JobEssentials};
 use agora_core::wire::manifest::Limits;
-use agora_core::{ContentHash, DispatchId, Namespace, ThreadId, Timestamp};
+use agora_core::{ContentHash, DispatchId, Namespace, QuestionId, ThreadId, Timestamp};
 use agora_engine::{AcceptError, Carried, Engine, Novelty, RequestKey, Sweep};
 
 use crate::machine::Machine;
+use crate::people::{self, Manner};
 
 /// A thing to ask of an engine.
 #[derive(Clone, Debug)]
@@ -17,6 +18,8 @@ pub(crate) enum Deed {
     Accept(Option<Key>),
     Cancel(ThreadId),
     Continue(ThreadId),
+    Answer(ThreadId, Manner),
+    Decline(ThreadId),
     /// Carries a thread to its rest, and on when a limit is over, as `--detach` does.
     Attend(ThreadId),
     Recover,
@@ -42,6 +45,8 @@ pub(crate) struct Words {
     pub(crate) cancels: BTreeSet<ThreadId>,
     /// How often somebody tried to go on with a thread.
     pub(crate) continues: BTreeMap<ThreadId, usize>,
+    /// Answers that were told to count, with the dispatch that goes on.
+    pub(crate) counted: BTreeMap<QuestionId, DispatchId>,
     /// What was begun by those who died: they, or their callers, try again.
     pub(crate) unfinished: BTreeMap<u64, Deed>,
     begun: u64,
@@ -66,7 +71,7 @@ impl Deed {
         machine.executor.chance(|chance| {
             let place = usize::try_from(chance.below(known.len() as u64)).unwrap();
             let thread = known.get(place).cloned();
-            match (chance.below(20), thread) {
+            match (chance.below(30), thread) {
                 (0..5, _) => Self::Accept(None),
                 (8..12, Some(thread)) => Self::Cancel(thread),
                 (12..14, Some(thread)) => Self::Continue(thread),
@@ -74,6 +79,8 @@ impl Deed {
                 (16..18, _) => Self::Recover,
                 (18, _) => Self::Sweep(Sweep::Really, chance.one_of(500).then(|| chance.below(6))),
                 (19, _) => Self::Sweep(Sweep::DryRun, Some(0)),
+                (20..28, Some(thread)) => Self::Answer(thread, people::manner(chance)),
+                (28, Some(thread)) => Self::Decline(thread),
                 _ => {
                     let request = u64::from(chance.one_of(100));
                     Self::Accept(Some(Key { number: chance.below(3), request }))
@@ -95,6 +102,8 @@ impl Deed {
             Self::Accept(key) => accept(key, machine, engine, told).await,
             Self::Cancel(thread) => cancel(&thread, machine, engine, told).await,
             Self::Continue(thread) => go_on(&thread, machine, engine, told).await,
+            Self::Answer(thread, manner) => people::answer(&thread, manner, machine, engine, told).await,
+            Self::Decline(thread) => people::decline(&thread, machine, engine).await,
             Self::Attend(thread) => {
                 if let Ok(Some(lease)) = engine.world().leases.try_take(&thread).await {
                     let _ = engine.carry_on(&thread, &*lease).await;
@@ -119,7 +128,7 @@ pub(crate) async fn recover(machine: &Machine, engine: &Engine) {
     }
 }
 
-async fn aside(thread: &ThreadId, machine: &Machine, engine: &Engine) {
+pub(crate) async fn aside(thread: &ThreadId, machine: &Machine, engine: &Engine) {
     if let Ok(Carried::ByUs) = engine.carry_aside(thread).await {
         machine.note("carried aside as asked");
     }
@@ -207,7 +216,7 @@ async fn go_on(thread: &ThreadId, machine: &Machine, engine: &Engine, told: &Tol
     }
 }
 
-fn job(machine: &Machine, engine: &Engine) -> Job {
+pub(crate) fn job(machine: &Machine, engine: &Engine) -> Job {
     let mut entropy = [0; 10];
     engine.world().entropy.draw(&mut entropy);
     let thread_id = ThreadId::from_entropy(entropy);
@@ -244,6 +253,10 @@ fn job(machine: &Machine, engine: &Engine) -> Job {
         // Whoever believes in a lease for longer than an ended thread is kept would find nothing that says that it ended.
         if chance.one_of(300) && !double_leases {
             job.retention_days = 0;
+        }
+        job.owner = chance.one_of(500).then(|| "user:ann".parse().unwrap());
+        if chance.one_of(600) {
+            job.routes = people::routes(chance);
         }
     });
     job

@@ -6,13 +6,18 @@ use agora_core::entry::{Entry, Happening};
 use agora_core::event::Event;
 use agora_core::job::{Attendance, Job, retry_at};
 use agora_core::provider::ledger::Paper;
+use agora_core::question::Question;
 use agora_core::reason::FailureCode;
-use agora_core::record::Record;
+use agora_core::record::{AtExpiry, Record, RouteOutcome};
 use agora_core::state::Thread;
 use agora_core::wire::line::{Line, Said};
-use agora_core::{DispatchId, ThreadId};
+use agora_core::wire::manifest::Continuation;
+use agora_core::wire::receipt::About;
+use agora_core::{DispatchId, QuestionId, ThreadId, Timestamp};
+use agora_engine::Answered;
 
 use crate::machine::Machine;
+use crate::people::TOLERANCE;
 
 /// Everything that any ledger said it recorded, also to those who did not live to hear it.
 #[derive(Debug, Default)]
@@ -23,6 +28,19 @@ pub(crate) struct Journal {
     /// Dispatches with their terminal events.
     ends: BTreeMap<DispatchId, Event>,
     forgotten: BTreeSet<ThreadId>,
+    /// What closed each question.
+    closed: BTreeMap<QuestionId, Record>,
+}
+
+/// Tells whether something leads to a next dispatch: an answer, or the default that the asker named.
+pub(crate) fn is_reply(what: &Happening) -> bool {
+    matches!(
+        what,
+        Happening::Record(
+            Record::QuestionAnswered { .. }
+                | Record::QuestionExpired { at_expiry: AtExpiry::UseDefault(_), .. }
+        )
+    )
 }
 
 impl Journal {
@@ -62,6 +80,21 @@ impl Journal {
         thread.dispatches().iter().filter(|(id, _)| retried(id)).count()
     }
 
+    /// Returns when some thread will be something else, though nobody does anything: reminders do not count.
+    pub(crate) fn next_move(&self) -> Option<Timestamp> {
+        self.threads.keys().filter_map(|id| self.move_of(id)).min()
+    }
+
+    fn move_of(&self, id: &ThreadId) -> Option<Timestamp> {
+        let thread = self.thread(id)?;
+        if let Some(asked) = thread.open() {
+            let expires_at = asked.terms.expiry.map(|expiry| expiry.at);
+            return [expires_at, asked.progress.escalate_at].into_iter().flatten().min();
+        }
+        let (last, _) = thread.dispatches().last()?;
+        retry_at(&thread, self.jobs.get(last)?)
+    }
+
     /// Only what is over is forgotten.
     pub(crate) fn forget(&mut self, id: &ThreadId) {
         let thread = self.thread(id).expect("what is forgotten was recorded");
@@ -91,6 +124,17 @@ impl Journal {
     }
 }
 
+/// Returns the question that a record closes.
+fn closes(record: &Record) -> Option<&QuestionId> {
+    match record {
+        Record::QuestionAnswered { question_id, .. }
+        | Record::QuestionDeclined { question_id, .. }
+        | Record::QuestionExpired { question_id, .. }
+        | Record::QuestionCancelled { question_id } => Some(question_id),
+        _ => None,
+    }
+}
+
 impl Machine {
     /// Takes note of what was recorded, and checks what must hold at that moment.
     pub(crate) fn journalise(&self, new: &[Entry], papers: &[Paper]) {
@@ -110,7 +154,15 @@ impl Machine {
                 journal.threads.entry(entry.thread_id.clone()).or_default().push(entry.clone());
             }
         }
+        // Invariant 3: what was replied and the dispatch that goes on with it are one write.
+        let replies = new.iter().filter(|entry| is_reply(&entry.what)).count();
+        let accepted =
+            new.iter().filter(|entry| matches!(entry.what, Happening::Event(Event::Accepted { .. }))).count();
+        assert!(replies == 0 || (replies, accepted) == (1, 1), "invariant 3: an answer led to nothing");
         for entry in new {
+            if let Happening::Record(record) = &entry.what {
+                self.check_question(entry, record);
+            }
             match &entry.what {
                 Happening::Event(event) if event.is_terminal() => self.check_end(event),
                 Happening::Record(Record::ThreadEnded {}) => {
@@ -120,6 +172,73 @@ impl Machine {
                 Happening::Event(_) | Happening::Record(_) => {}
             }
         }
+    }
+
+    /// Checks what was recorded of a question, at that moment.
+    fn check_question(&self, entry: &Entry, record: &Record) {
+        self.note(match record {
+            Record::QuestionReminded { .. } => "reminded",
+            Record::QuestionEscalated { .. } => "escalated",
+            Record::QuestionExpired { at_expiry: AtExpiry::Fail, .. } => "expired: fail",
+            Record::QuestionExpired { .. } => "expired: the default",
+            Record::QuestionRouted { outcome: RouteOutcome::Answered, .. } => "routed: answered",
+            Record::QuestionRouted { outcome: RouteOutcome::NoResponse, .. } => "routed: no-response",
+            Record::QuestionRouted { outcome: RouteOutcome::NoChannel, .. } => "routed: no-channel",
+            _ => "another record",
+        });
+        let Some(id) = closes(record) else { return };
+        let before = self.journal().closed.insert(id.clone(), record.clone());
+        assert_eq!(before, None, "invariants 1 and 8: {id} has two ends");
+        let thread = self.journal().thread(&entry.thread_id).expect("it was recorded");
+        let asked = thread.questions().iter().find(|asked| asked.id == *id).expect("it was asked");
+        let over = asked.terms.expiry.map(|expiry| expiry.at.as_millis());
+        let (now, steady) = (entry.at.as_millis(), self.faults().jump == 0);
+        match record {
+            Record::QuestionAnswered { question_hash, by, .. } => {
+                assert_eq!(
+                    *question_hash, asked.hash,
+                    "invariant 6: {id} has the answer to another question"
+                );
+                let tried = self.state().tries.contains(&(id.clone(), by.principal.clone()));
+                assert!(tried, "invariant 4: nobody gave the answer to {id} that counts: {by:?}");
+                let late = over.is_some_and(|over| now > over + TOLERANCE);
+                assert!(!late || !steady, "invariant 4: {id} is answered long after its end");
+            }
+            Record::QuestionDeclined { by, .. } => {
+                let tried = self.state().tries.contains(&(id.clone(), by.principal.clone()));
+                assert!(tried, "invariant 4: nobody declined {id}");
+            }
+            Record::QuestionExpired { .. } => {
+                let over = over.expect("invariant 4: it expired, and nobody declared that");
+                assert!(!steady || now > over - TOLERANCE, "invariant 4: {id} expired before its time");
+            }
+            _ => {}
+        }
+    }
+
+    /// An answer that was told to count is the one that is recorded, and its dispatch follows with a receipt for this question.
+    pub(crate) fn check_counted(&self, question: &QuestionId, answered: &Answered) {
+        let journal = self.journal();
+        let recorded = journal.closed.get(question);
+        let is_answer = matches!(recorded, Some(Record::QuestionAnswered { .. }));
+        let job = journal.jobs.get(&answered.dispatch_id).filter(|_| is_answer);
+        let job =
+            job.unwrap_or_else(|| panic!("invariant 1: an answer to {question} counts, and is not recorded"));
+        let Some(Continuation::Answered { question_id, question: asked, receipt }) = &job.continuation else {
+            panic!("invariant 3: {} goes on without an answer", job.dispatch_id);
+        };
+        let whole: Question = serde_json::from_value(asked.0.clone()).unwrap();
+        let about = About {
+            namespace: &job.namespace,
+            thread_id: &job.thread_id,
+            question_id,
+            question: &whole,
+            resolved: &job.resolved,
+        };
+        assert_eq!(question_id, question, "invariant 6: the dispatch goes on with another question");
+        receipt
+            .check(&self.keys.receipt_signer().public_key(), about)
+            .expect("invariant 6: a receipt for this question");
     }
 
     /// One end each; nothing of it is left; and what is recorded is what is stored, whoever stored it.

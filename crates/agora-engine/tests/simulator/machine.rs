@@ -1,7 +1,7 @@
 //! What is outside the engines: workers, their files, leases, staged secrets. It outlives every process.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agora_core::event::Event;
@@ -11,7 +11,7 @@ use agora_core::reason::{Failure, FailureCode};
 use agora_core::wire::keys::EngineKeys;
 use agora_core::wire::line::{Line, Said};
 use agora_core::wire::report::Report;
-use agora_core::{DispatchId, ThreadId, Timestamp};
+use agora_core::{DispatchId, QuestionId, ThreadId, Timestamp};
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
@@ -54,6 +54,8 @@ pub(crate) struct Machine {
     pub(crate) bell: Notify,
     /// Something was recorded, or a process died.
     changes: Arc<Changes>,
+    /// Whether every worker asks, and nothing else.
+    pub(crate) only_asks: AtomicBool,
     state: Mutex<State>,
     journal: Mutex<Journal>,
     /// How often each thing happened that a test wants to see happen.
@@ -72,6 +74,8 @@ pub(crate) struct State {
     /// Who carries a thread, or believes to.
     pub(crate) leases: BTreeMap<ThreadId, Vec<Process>>,
     pub(crate) secrets: BTreeSet<ThreadId>,
+    /// Who tried to answer or decline which question.
+    pub(crate) tries: BTreeSet<(QuestionId, String)>,
     /// How many workers ran at once, at most.
     pub(crate) busiest: usize,
 }
@@ -130,6 +134,7 @@ impl Machine {
             faults: Mutex::new(faults),
             bell: Notify::new(),
             changes: Arc::default(),
+            only_asks: AtomicBool::new(false),
             state: Mutex::default(),
             journal: Mutex::default(),
             seen: Mutex::default(),
@@ -260,15 +265,11 @@ impl Machine {
     fn ending(&self, id: &DispatchId) -> Event {
         let (dispatch_id, duration_ms) = (id.clone(), 7);
         let limited = self.strikes("limit", |faults| faults.limited);
+        let only_asks = self.only_asks.load(Ordering::Relaxed);
         match self.executor.chance(|chance| if limited { 9 } else { chance.below(10) }) {
-            0..5 => Event::Finished { dispatch_id, duration_ms },
-            5..7 => {
-                let question: Question =
-                    serde_json::from_value(serde_json::json!({"questions": [{"question": "A or B?"}]}))
-                        .unwrap();
-                let question_id = format!("q_{}", &id.as_str()[2..]).parse().unwrap();
-                Event::NeedsInput { dispatch_id, duration_ms, question_id, question }
-            }
+            0..4 if !only_asks => Event::Finished { dispatch_id, duration_ms },
+            4..7 => self.asks(dispatch_id, duration_ms),
+            _ if only_asks => self.asks(dispatch_id, duration_ms),
             7..9 => {
                 let failure = Failure::new(FailureCode::AgentExit, "it failed");
                 Event::Failed { dispatch_id, duration_ms, failure }
@@ -281,6 +282,18 @@ impl Machine {
                 Event::Failed { dispatch_id, duration_ms, failure }
             }
         }
+    }
+
+    /// Returns a pause: sometimes with a default, sometimes for people only.
+    fn asks(&self, dispatch_id: DispatchId, duration_ms: u64) -> Event {
+        let (default, human) = self.executor.chance(|chance| (chance.one_of(600), chance.one_of(100)));
+        let mut item = serde_json::json!({"question": "Which?", "options": [{"label": "A"}, {"label": "B"}], "human": human});
+        if default {
+            item["default"] = "B".into();
+        }
+        let question: Question = serde_json::from_value(serde_json::json!({"questions": [item]})).unwrap();
+        let question_id = format!("q_{}", &dispatch_id.as_str()[2..]).parse().unwrap();
+        Event::NeedsInput { dispatch_id, duration_ms, question_id, question }
     }
 
     /// Stores report and outcome, and ends. Whoever stored an outcome first has decided.

@@ -14,9 +14,11 @@ mod executor;
 mod grounds;
 mod journal;
 mod machine;
+mod people;
 mod scenario;
 mod seams;
 mod store;
+mod year;
 
 use std::collections::BTreeMap;
 
@@ -120,14 +122,23 @@ fn everything_that_is_to_happen_happens() {
     for what in [
         "accepted",
         "accepted before",
+        "answered",
         "cancelled",
         "claimed",
         "clock set",
+        "command: answers",
+        "command: asked",
+        "command: gone",
+        "command: hangs",
         "concluded: ours",
         "concluded: theirs",
         "continued",
         "crash",
+        "declined",
         "double lease",
+        "expired: fail",
+        "expired: the default",
+        "escalated",
         "failed: agent",
         "failed: rate limit",
         "failed: time limit",
@@ -140,6 +151,15 @@ fn everything_that_is_to_happen_happens() {
         "carried from its acceptance",
         "not reclaimed",
         "reclaimed",
+        "refused: answered before",
+        "refused: closed",
+        "refused: not entitled",
+        "refused: unfit",
+        "refused: unknown",
+        "reminded",
+        "routed: no-channel",
+        "routed: no-response",
+        "routed: answered",
         "settled",
         "started already",
         "swept: everything",

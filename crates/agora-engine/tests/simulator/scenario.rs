@@ -58,7 +58,7 @@ pub(crate) fn play(seed: u64, faults: Faults, kind: Kind) -> Ending {
 }
 
 impl Story {
-    fn new(seed: u64, faults: Faults, kind: Kind) -> Self {
+    pub(crate) fn new(seed: u64, faults: Faults, kind: Kind) -> Self {
         let executor = Executor::new(seed);
         let room = 1 + u32::try_from(executor.chance(|chance| chance.below(2))).unwrap();
         let store = Store::new(kind, &executor);
@@ -67,7 +67,7 @@ impl Story {
         Self { machine, told: Arc::default(), room, store, ledger, cramped, processes: 0 }
     }
 
-    fn engine(&mut self) -> (Process, Engine) {
+    pub(crate) fn engine(&mut self) -> (Process, Engine) {
         self.processes += 1;
         let process = Process(self.processes);
         let (skew, pages) = self.machine.executor.chance(|chance| {
@@ -93,10 +93,11 @@ impl Story {
             clock: seams.clone(),
             alarm: seams.clone(),
             tasks: seams.clone(),
-            entropy: seams,
+            entropy: seams.clone(),
             boot: "boot".to_owned(),
             agents: AgentsMay::Relay,
             notifier: Arc::new(Quiet),
+            commands: seams,
         };
         (process, Engine::new(world))
     }
@@ -184,8 +185,9 @@ impl Story {
             if self.store.enter(|| self.at_rest()) {
                 return;
             }
-            // Timers that are due later, and workers that run on.
-            let until = executor.now() + 20_000;
+            // Timers that are due later, by clocks that were wrong, and workers that run on.
+            let next = self.machine.journal().next_move().map_or(0, |next| next.as_millis() + 2_000);
+            let until = next.max(executor.now() + 20_000);
             let wait = executor.sleep_until(until);
             executor.spawn(process, Box::pin(wait));
             while executor.alive(process) && executor.step() {}
@@ -195,8 +197,7 @@ impl Story {
 
     fn at_rest(&self) -> bool {
         let carried = whole(self.ledger.carried()).unwrap();
-        let due = whole(self.ledger.next_due()).unwrap();
         let alive = self.machine.state().workers.values().any(|worker| worker.alive);
-        carried.is_empty() && due.is_none() && !alive
+        carried.is_empty() && self.machine.journal().next_move().is_none() && !alive
     }
 }

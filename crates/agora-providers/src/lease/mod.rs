@@ -1,5 +1,7 @@
 //! Leases.
 
 mod local;
+mod serve;
 
 pub use local::LocalLeases;
+pub use serve::Serving;

@@ -25,6 +25,7 @@ impl Doctor {
         let (bundles, secrets) = (agora.check_bundles().await, agora.check_secrets().await);
         // Right after the home that they are kept in.
         findings.splice(1..1, [kept("bundles", "bundle", bundles), kept("secrets", "secret", secrets)]);
+        findings.extend(timers(context).await);
         // Settings that cannot be used are told by every command that uses them.
         if let Ok(ways) = context.config.notify_ways() {
             let (desktop, config) = (context.config.desktop(), &context.config);
@@ -40,6 +41,23 @@ impl Doctor {
         let broken = findings.iter().any(|finding| finding.status == Status::Broken);
         Ok(if broken { Exit::Outside } else { Exit::Done })
     }
+}
+
+/// Says whether anybody turns the timers that are set, if there are any.
+async fn timers(context: &Context) -> Option<Finding> {
+    // Looking must not make a ledger where there is none.
+    if !context.config.home().join("ledger.sqlite").is_file() {
+        return None;
+    }
+    let agora = context.config.dispatching().ok()?;
+    let next = agora.next_timer().await.ok()??;
+    let topic = "timers";
+    if agora.is_served() {
+        let detail = format!("`agora serve` runs, and turns the next one at {next}");
+        return Some(Finding { topic, status: Status::Ok, detail, fix: None });
+    }
+    let detail = format!("one is set for {next}, and nobody turns it by then but a command about dispatches");
+    Some(Finding { topic, status: Status::Note, detail, fix: Some("agora serve".to_owned()) })
 }
 
 /// Says whether everything of a sort is still what was stored; when not, with what, and what mends the first of them.

@@ -15,7 +15,9 @@ mod gc;
 mod image;
 mod inbox;
 mod init;
+mod route;
 mod run;
+mod serve;
 mod status;
 mod subagent;
 mod sync;
@@ -60,7 +62,8 @@ Set up:
   subagent     Register what agent runs, and assign capabilities to it
   doctor       See what this machine can do, and what is missing
 
-Also: capability, env, auth, trust, dispatch, thread, status, explain, deploy, sync, image, gc, completions.
+Also: capability, env, auth, trust, dispatch, thread, status, explain, deploy, sync, image, gc, route,
+serve, completions.
 
 Options:
 {options}{after-help}";
@@ -114,6 +117,10 @@ enum Command {
     Carry(dispatch::carry::Carry),
     #[command(hide = true)]
     Tell(tell::Tell),
+    #[command(subcommand, hide = true)]
+    Route(route::Route),
+    #[command(hide = true)]
+    Serve(serve::Serve),
     #[command(subcommand, visible_alias = "capabilities", hide = true)]
     Capability(capability::Capability),
     #[command(subcommand, visible_alias = "subagents")]
@@ -209,6 +216,8 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Status(command) => return command.run(&context).await,
             Command::Gc(command) => return command.run(&context).await,
             Command::Carry(command) => return command.run(&context).await,
+            Command::Route(command) => return command.run(&context).await,
+            Command::Serve(command) => return command.run(&context).await,
             Command::Auth(command) => return command.run(&context).await,
             Command::Init(command) => command.run(&context).await,
             #[cfg(feature = "docker")]
@@ -245,7 +254,10 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
         | Command::Thread(_)
         | Command::Status(_)
         | Command::Gc(_)
-        | Command::Carry(_) => waiting(&mut builder).build(),
+        | Command::Carry(_)
+        | Command::Doctor(_)
+        | Command::Route(_)
+        | Command::Serve(_) => waiting(&mut builder).build(),
         #[cfg(feature = "docker")]
         Command::Image(_) => waiting(&mut builder).build(),
         _ => builder.build(),

@@ -6,6 +6,8 @@
 //!  races     cancel against finish against the time limit
 //!  queue     many at once, and never more than there is room for
 //!  answers   many answers to one question, and every way in which one does not count
+//!  outcomes  who may answer, what is too late, what silence leads to
+//!  routes    commands that are asked, timers that somebody turns, and what an agent tries for itself
 //!  cancel    from another process, in every state; Ctrl-C once and twice
 //!  recovery  what a dead engine, a dead worker and another boot leave
 //!  sweep     what nobody may want any more
@@ -20,8 +22,10 @@ mod cancel;
 mod example;
 mod kills;
 mod library;
+mod outcomes;
 mod queue;
 mod races;
 mod recovery;
+mod routes;
 mod support;
 mod sweep;

@@ -76,3 +76,60 @@ fn a_finish_against_the_time_limit() {
 fn a_cancel_against_the_time_limit_against_a_finish() {
     race(3000, 1000, 1200);
 }
+
+/// Asks once.
+const ASKER: &str = r#"if [ -f .agora/resume.json ]; then echo done; exit; fi
+echo '{"question": "Which?", "options": ["a", "b"]}' > .agora/needs_input.json"#;
+
+/// Races of a cancel, an answer and an expiry: 60, 500 with `--full`.
+fn question_races() -> u64 {
+    if part::full() { 500 } else { 60 }
+}
+
+#[test]
+fn a_cancel_against_an_answer_against_an_expiry() {
+    let place = Place::new();
+    place.agent("asker", ASKER);
+    let mut winners = std::collections::BTreeMap::<&str, u32>::new();
+    for seed in 0..question_races() {
+        let (mut chance, id) = (Chance::new(seed), format!("d_race-{seed}"));
+        place.configure(&format!(
+            "[target.local]\nmax_concurrent = 2\n[[route]]\nexpire_after = \"{}ms\"\nat_expiry = \"fail\"\n",
+            300 + chance.below(400)
+        ));
+        let asked = wait(place.start(&run("asker", &id, &["--pause-ok"]))).json();
+        let question = asked["needsInput"]["questionId"].as_str().unwrap().to_owned();
+        thread::sleep(Duration::from_millis(chance.below(500)));
+        let mut calls = [vec!["answer", &question, "a"], vec!["cancel", &id], vec!["ls"]];
+        let turn = usize::try_from(chance.below(3)).unwrap();
+        calls.rotate_left(turn);
+        let started: Vec<_> =
+            calls.iter().map(|call| place.start(&[&call[..], &["--json"]].concat())).collect();
+        let said: Vec<_> = started.into_iter().map(wait).collect();
+        until("the thread has ended", || place.live().is_empty() && place.carriers().is_empty());
+        let story = place.story(&place.recorded(&id).unwrap().job.thread_id);
+        let closed: Vec<&str> = story.iter().filter_map(closing).collect();
+        assert_eq!(closed.len(), 1, "seed {seed}: {story:?}");
+        *winners.entry(closed[0]).or_default() += 1;
+        // Everybody can see who won, and whoever answered is told.
+        for (call, ran) in calls.iter().zip(&said).filter(|(call, _)| call[0] == "answer") {
+            assert_eq!(
+                ran.code == Some(0),
+                closed[0] == "question.answered",
+                "seed {seed}: {call:?} {ran:?} {story:?}"
+            );
+        }
+        let shown = place.cli.run(&["thread", "show", &id, "--json"]).json();
+        assert_eq!(format!("question.{}", shown["questions"][0]["state"].as_str().unwrap()), closed[0]);
+    }
+    eprintln!("{winners:?}");
+    place.come_to_rest();
+    assert_eq!(place.leftovers(), Vec::<String>::new());
+}
+
+fn closing(what: &Happening) -> Option<&'static str> {
+    let kind = what.kind();
+    ["question.answered", "question.declined", "question.expired", "question.cancelled"]
+        .contains(&kind)
+        .then_some(kind)
+}

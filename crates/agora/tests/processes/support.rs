@@ -177,6 +177,11 @@ impl Place {
         self.story(&thread).iter().map(Happening::kind).collect()
     }
 
+    /// Returns the same, or nothing when the dispatch is not recorded yet.
+    pub(crate) fn kinds_if(&self, id: &str) -> Vec<&'static str> {
+        if self.recorded(id).is_some() { self.kinds(id) } else { Vec::new() }
+    }
+
     /// Counts how often the agent of each dispatch ran.
     pub(crate) fn runs(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();

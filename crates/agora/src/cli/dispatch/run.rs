@@ -122,6 +122,14 @@ pub(in crate::cli) async fn follow_to(
         let Some(result) = watch(context, agora, thread, &mut interrupts).await? else {
             return cancel(context, thread, &mut interrupts).await;
         };
+        if result.needs_input.is_some() {
+            let latest = thread.latest().await?;
+            if latest.dispatch_id() != thread.dispatch_id() {
+                context.ui.note("its question was answered meanwhile; it goes on");
+                next = Some(latest);
+                continue;
+            }
+        }
         if let Some(asked) = result.needs_input.as_ref().filter(|_| context.ui.can_ask() && !pause_ok) {
             context.ui.result(|| Value::Null, || story::words(&result))?;
             let paused = pause::ask(context, agora, &result.subagent, &result.dispatch_id, asked).await?;

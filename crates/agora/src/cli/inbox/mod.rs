@@ -6,6 +6,7 @@ mod walk;
 use std::io::{self, IsTerminal};
 
 use agora_core::provider::ledger::{OpenFilter, OpenQuestion};
+use agora_engine::Agora;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -49,6 +50,7 @@ impl Inbox {
         context
             .ui
             .result(|| questions.iter().map(document).collect::<Vec<_>>(), || table(&questions, context))?;
+        untended(context, &agora).await?;
         match questions.first() {
             Some(first) => context.ui.hint(format_args!(
                 "`agora show {0}` shows one whole, `agora answer {0} VALUE` answers it",
@@ -58,6 +60,16 @@ impl Inbox {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Says when there are timers that nobody turns.
+async fn untended(context: &Context, agora: &Agora) -> Result<(), Failure> {
+    if let Some(next) = agora.next_timer().await?.filter(|_| !agora.is_served()) {
+        context.ui.note(format_args!(
+            "a timer is set for {next}, and nobody turns it by then: `agora serve` does, and every command about dispatches"
+        ));
+    }
+    Ok(())
 }
 
 /// The question as programs get it.

@@ -1,0 +1,111 @@
+//! What is said to a command of a route, and what it says.
+
+use agora_core::answer::{Given, Replies};
+use agora_core::job::Job;
+use agora_core::question::Question;
+use agora_core::state::AskedQuestion;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::Heard;
+use crate::dispatch::result::NeedsInput;
+
+/// What of a command's reason is recorded.
+const DETAIL: usize = 500;
+
+/// What a command came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Answer(Replies),
+    NoResponse(String),
+    NoChannel(String),
+}
+
+/// Writes the question as a command gets it: one JSON object, a line.
+pub(crate) fn question(job: &Job, asked: &AskedQuestion, step: u32) -> String {
+    let needs_input = NeedsInput::new(asked.id.clone(), &asked.question);
+    let mut document = serde_json::to_value(needs_input).unwrap_or_default();
+    if let Value::Object(fields) = &mut document {
+        fields.insert("threadId".to_owned(), json!(job.thread_id));
+        fields.insert("dispatchId".to_owned(), json!(job.dispatch_id));
+        fields.insert("subagent".to_owned(), json!(job.resolved.subagent.name));
+        fields.insert("labels".to_owned(), json!(job.labels));
+        fields.insert("step".to_owned(), json!(step));
+        fields.insert("expiresAt".to_owned(), json!(asked.terms.expiry.map(|expiry| expiry.at)));
+    }
+    format!("{document}\n")
+}
+
+/// What a command may print. One of the three.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Printed {
+    answers: Option<Map<String, Value>>,
+    answer: Option<String>,
+    no_answer: Option<String>,
+}
+
+/// Understands what a command printed. What does not answer the question is no answer to it.
+pub(crate) fn understand(question: &Question, heard: Heard) -> Told {
+    let bytes = match heard {
+        Heard::Said(bytes) => bytes,
+        Heard::NoResponse(why) => return Told::NoResponse(short(&why)),
+        Heard::NoChannel(why) => return Told::NoChannel(short(&why)),
+    };
+    let printed: Printed = match serde_json::from_slice(&bytes) {
+        Ok(printed) => printed,
+        Err(error) => return Told::NoResponse(short(&format!("what it printed is not an answer: {error}"))),
+    };
+    let given = match printed {
+        Printed { answers: Some(values), answer: None, no_answer: None } => Given::ByItem(values),
+        Printed { answers: None, answer: Some(text), no_answer: None } => Given::Text(text),
+        Printed { answers: None, answer: None, no_answer: Some(why) } => {
+            return Told::NoResponse(short(&why));
+        }
+        Printed { .. } => {
+            let why = "what it printed has not exactly one of `answers`, `answer` and `noAnswer`";
+            return Told::NoResponse(why.to_owned());
+        }
+    };
+    match given.understood(question) {
+        Ok(replies) => Told::Answer(replies),
+        Err(error) => Told::NoResponse(short(&format!("its answer does not fit: {error}"))),
+    }
+}
+
+fn short(text: &str) -> String {
+    text.trim().chars().filter(|letter| !letter.is_control()).take(DETAIL).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(printed: &str) -> Told {
+        let items = json!([{"question": "Which?", "options": [{"label": "A"}, {"label": "B"}]}]);
+        let question = serde_json::from_value(json!({"questions": items})).unwrap();
+        understand(&question, Heard::Said(printed.as_bytes().to_vec()))
+    }
+
+    #[test]
+    fn an_answer_is_one_of_two_forms_and_fits_the_question() {
+        let a = Told::Answer(serde_json::from_value(json!({"q1": "A"})).unwrap());
+        assert_eq!(told("{\"answers\": {\"q1\": \"A\"}}\n"), a);
+        assert_eq!(told("{\"answer\": \"a\"}"), a);
+        assert_eq!(told("{\"noAnswer\": \"not in the table\"}"), Told::NoResponse("not in the table".into()));
+        for wrong in [
+            "",
+            "A",
+            "{}",
+            "[]",
+            "{\"answer\": \"C\"}",
+            "{\"answer\": 1}",
+            "{\"answer\": \"A\", \"noAnswer\": \"x\"}",
+            "{\"answer\": \"A\", \"sure\": true}",
+            "{\"answers\": {\"q2\": \"A\"}}",
+            "{\"answer\": \"A\"} {\"answer\": \"B\"}",
+        ] {
+            assert!(matches!(told(wrong), Told::NoResponse(_)), "{wrong}");
+        }
+    }
+}
