@@ -37,6 +37,8 @@ pub struct Status {
     pub next_due_at: Option<Timestamp>,
     /// How many should have moved on by now.
     pub overdue: usize,
+    /// Whether a permanent carrier runs, which turns timers at their moment.
+    pub served: bool,
 }
 
 /// What a status is as programs get it.
@@ -51,6 +53,7 @@ pub struct StatusDocument {
     pub carried: usize,
     pub next_due_at: Option<Timestamp>,
     pub overdue: usize,
+    pub served: bool,
 }
 
 impl Status {
@@ -74,6 +77,7 @@ impl Status {
             carried: self.carried,
             next_due_at: self.next_due_at,
             overdue: self.overdue,
+            served: self.served,
         }
     }
 }
@@ -103,6 +107,7 @@ impl Agora {
             to_carry: to_carry.len(),
             next_due_at: ledger.next_due().await.map_err(failed)?,
             overdue: ledger.due(engine.world().clock.now()).await.map_err(failed)?.len(),
+            served: self.is_served(),
         })
     }
 }

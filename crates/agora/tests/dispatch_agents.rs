@@ -306,18 +306,24 @@ fn a_question_pauses_and_every_command_shows_it() {
     env:         default@sha256:[HASH]
     credential:  api-key
     used:        2 turns, 120 tokens, $0.0008
-    asks:        sqlite or postgres? [sqlite | postgres] (q_[ID])
+    asks:        q_[ID]
+      sqlite or postgres?
+        1. sqlite
+        2. postgres
+
+        both work
     "#);
     let listed = cli.run(&["ls"]).success();
     assert!(listed.contains("  needs_input  planner "), "{listed}");
-    insta::assert_snapshot!(cli.steady(&cli.run(&["thread", "show"]).success()), @r#"
-    thread:      t_[ID] (waiting)
-    [TIME]  d_[ID]  needs_input
-      asked: sqlite or postgres?
-    "#);
+    let told = cli.steady(&cli.run(&["thread", "show"]).success());
+    assert!(told.contains("asked, and stopped (q_[ID])"), "{told}");
+    assert!(told.contains("worked [SPAN], 2 turns, $0.0008, no file changed"), "{told}");
+    assert!(told.contains("because: both work"), "{told}");
     let thread = steady_json(&cli.run(&["thread", "show", "--json"]).json());
-    let questions =
-        json!({"state": thread["state"], "failure": thread["failure"], "questions": thread["questions"]});
+    let asked = &thread["questions"][0];
+    let question =
+        json!({"question": asked["question"], "questionId": asked["questionId"], "state": asked["state"]});
+    let questions = json!({"state": thread["state"], "failure": thread["failure"], "questions": [question]});
     insta::assert_snapshot!(questions.to_string(), @r#"
     {"failure":null,"questions":[{"question":{"context":"both work","partialState":{"ruled_out":["mysql"]},"questions":[{"allowOther":false,"human":false,"id":"q1","multiSelect":false,"options":[{"label":"sqlite"},{"label":"postgres"}],"question":"sqlite or postgres?"}]},"questionId":"q_[ID]","state":"open"}],"state":"waiting"}
     "#);

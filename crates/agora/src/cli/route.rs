@@ -97,11 +97,9 @@ async fn asked(context: &Context, id: &str) -> Result<Exit, Failure> {
         return Err(Failure::wrong("nothing-asked", format!("`{id}` has asked nothing"))
             .hint("`agora inbox` shows what is open"));
     };
-    let story = thread.story().await?;
-    let Some(story) = story.questions.iter().find(|story| story.question_id == asked.id) else {
-        return Err(Failure::bug(format!("the story of `{}` does not tell of it", asked.id)));
-    };
-    context.ui.result(|| story, || terms(asked, story).join("\n") + "\n")?;
+    let story = thread.story().await?.questions.into_iter().find(|story| story.question_id == asked.id);
+    let story = story.ok_or_else(|| Failure::bug(format!("`{}` is asked, and has no story", asked.id)))?;
+    context.ui.result(|| &story, || terms(asked, &story).join("\n") + "\n")?;
     Ok(Exit::Done)
 }
 

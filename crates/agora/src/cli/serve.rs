@@ -21,7 +21,7 @@ pub(super) struct Serve {}
 impl Serve {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let mut interrupts = Interrupts::listen()?;
-        let agora = context.config.dispatching()?;
+        let agora = context.config.carrying()?;
         context.ui.note("serving; Ctrl-C or SIGTERM ends it, and nothing that runs ends with it");
         let tell = |served: Served| match served {
             Served::Carries(thread) => context.ui.note(format_args!("carries {thread}")),

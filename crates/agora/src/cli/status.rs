@@ -42,6 +42,9 @@ impl Status {
         let status = agora.status().await?;
         let now = context.config.now();
         context.ui.result(|| status.document(), || text(&status, now))?;
+        if status.next_due_at.is_some() && !status.served {
+            context.ui.hint("`agora serve` turns timers at their moment");
+        }
         if status.questions > 0 {
             context.ui.hint("`agora inbox` goes through the questions");
         }
@@ -101,11 +104,13 @@ fn text(status: &Standing, now: Timestamp) -> String {
             0 => format!("the next is due in {}", since(now, due)),
             late => format!("{} overdue", counted(late, "thread")),
         };
-        lines.push(format!("timers:     {when}; whoever runs a command about dispatches turns them"));
+        let who = if status.served { "" } else { "; nobody turns it by then but a command about dispatches" };
+        lines.push(format!("timers:     {when}{who}"));
     }
     if status.to_carry > 0 {
         lines.push(format!("carried:    {} of {}", status.carried, counted(status.to_carry, "thread")));
     }
+    lines.extend(status.served.then(|| "serving:    `agora serve` runs".to_owned()));
     lines.join("\n") + "\n"
 }
 
