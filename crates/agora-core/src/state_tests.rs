@@ -160,9 +160,9 @@ fn spent() -> (Vec<Happening>, ContentHash) {
     let budget = crate::bundle::Budget { turns: Some(2), ..Default::default() };
     let question = crate::spent::question(crate::spent::BudgetPart::Turns, &budget).unwrap();
     let question_hash = question.hash().unwrap();
-    let asked = Event::NeedsInput { dispatch_id: dispatch(1), duration_ms: 1, question_id: question_id(1), question };
-    let opened =
-        Record::QuestionOpened { question_id: question_id(1), question_hash, terms: Box::default() };
+    let asked =
+        Event::NeedsInput { dispatch_id: dispatch(1), duration_ms: 1, question_id: question_id(1), question };
+    let opened = Record::QuestionOpened { question_id: question_id(1), question_hash, terms: Box::default() };
     (vec![accepted(1), started(1), asked.into(), opened.into()], question_hash)
 }
 
@@ -184,7 +184,9 @@ fn a_question_is_over_for_what_changed_only_where_its_terms_say_so() {
     let terms = Terms { if_stale: IfStale::Fail, ..Terms::default() };
     let waiting = vec![accepted(1), started(1), needs_input(1, 1), opened_on(1, terms)];
     let over = then(waiting, &[refused(1), stale]).unwrap();
-    assert!(matches!(over.state(), ThreadState::Failed(failure) if failure.code == FailureCode::QuestionStale));
+    assert!(
+        matches!(over.state(), ThreadState::Failed(failure) if failure.code == FailureCode::QuestionStale)
+    );
 }
 
 #[test]

@@ -191,7 +191,10 @@ fn a_conversation_of_a_newer_runtime_begins_anew_with_the_workspace_and_the_part
     assert!(report.warnings.iter().any(|warning| warning.contains("99.0.0")), "{:?}", report.warnings);
     assert_eq!(newer.file("notes.txt").unwrap(), "notes\n");
     let request = &model.requests()[2];
-    assert!(request.holds("Task: choose a database") && request.holds("USER_INPUT_RESPONSE {\"q1\":\"postgres\"}"));
+    assert!(
+        request.holds("Task: choose a database")
+            && request.holds("USER_INPUT_RESPONSE {\"q1\":\"postgres\"}")
+    );
     assert!(request.calls().is_empty(), "it is another conversation");
     let older = kept_by("2.0.0");
     assert!(older.finished().resumed_with.unwrap().session, "a newer runtime goes on with it");

@@ -10,10 +10,7 @@ use std::{
 };
 
 use agora_core::{
-    DispatchId, QuestionId, ThreadId,
-    entry::Happening,
-    event::Event,
-    provider::ledger::OpenFilter,
+    DispatchId, QuestionId, ThreadId, entry::Happening, event::Event, provider::ledger::OpenFilter,
 };
 use agora_engine::{Agora, Answerer, Dispatch, Given, Settings, read_subagent};
 use agora_testkit::ledger::fill;
@@ -39,23 +36,47 @@ command: ["/bin/sh", "-c", "[ -e .agora/resume.json ] || echo '{\"question\": \"
 
 /// Answers, pages and a restart, with many questions open.
 pub(super) fn answers(subject: &Subject) -> Result<Vec<Figure>, Failure> {
-    let count = environment::bench_questions().unwrap_or(if subject.quick { QUESTIONS / 10 } else { QUESTIONS });
+    let count =
+        environment::bench_questions().unwrap_or(if subject.quick { QUESTIONS / 10 } else { QUESTIONS });
     let asked = if subject.quick { ANSWERS / 10 } else { ANSWERS };
     let home = subject.directory("pause-home")?;
     let runtime = Runtime::new().map_err(broken)?;
     let agora = open(subject, &home);
     let stopwatch = Stopwatch::start();
     runtime.block_on(fill(&agora, &home, count))?;
-    console::progress(&format!("{count} questions are open after {:.0} s", stopwatch.elapsed().as_secs_f64()));
+    console::progress(&format!(
+        "{count} questions are open after {:.0} s",
+        stopwatch.elapsed().as_secs_f64()
+    ));
     fs::write("/proc/self/clear_refs", "5").map_err(broken)?;
     let idle = memory();
     let (accepted, started) = runtime.block_on(answer_many(&agora, count, asked))?;
     let floor = fsyncs(&home.join("fsync"), asked)?;
     let mut figures = vec![
-        Figure::time(format!("answer accepted durably, {count} open, p50 of {asked}"), accepted.at(50), FSYNC, floor.at(50)),
-        Figure::time(format!("answer accepted durably, {count} open, p99 of {asked}"), accepted.at(99), FSYNC, floor.at(99)),
-        Figure::time("from there to the next worker's `dispatch.started`, p50", started.at(50), FSYNC, floor.at(50)),
-        Figure::time("from there to the next worker's `dispatch.started`, p99", started.at(99), FSYNC, floor.at(99)),
+        Figure::time(
+            format!("answer accepted durably, {count} open, p50 of {asked}"),
+            accepted.at(50),
+            FSYNC,
+            floor.at(50),
+        ),
+        Figure::time(
+            format!("answer accepted durably, {count} open, p99 of {asked}"),
+            accepted.at(99),
+            FSYNC,
+            floor.at(99),
+        ),
+        Figure::time(
+            "from there to the next worker's `dispatch.started`, p50",
+            started.at(50),
+            FSYNC,
+            floor.at(50),
+        ),
+        Figure::time(
+            "from there to the next worker's `dispatch.started`, p99",
+            started.at(99),
+            FSYNC,
+            floor.at(99),
+        ),
         Figure::memory_above("the engine that answered: peak memory above idle", memory(), "idle", idle),
     ];
     figures.extend(pages(subject, &runtime, &agora, &home, count)?);
@@ -198,8 +219,7 @@ fn restart(subject: &Subject, runtime: &Runtime, home: &Path) -> Result<Vec<Figu
         Ok(stopwatch.elapsed())
     };
     let mut nothing = Subject::nothing();
-    let [restart, spawn] =
-        rounds::medians([&mut || start(), &mut || rounds::mean_of(&mut nothing, 50)])?;
+    let [restart, spawn] = rounds::medians([&mut || start(), &mut || rounds::mean_of(&mut nothing, 50)])?;
     Ok(vec![Figure::time("restart: open and recover", restart, SPAWN, spawn)])
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agora_core::event::Event;
 use agora_core::job::Job;
 use agora_core::provider::ledger::{Append, Ledger, Paper};
 use agora_core::{DispatchId, QuestionId, ThreadId};
@@ -36,9 +37,9 @@ pub async fn paused(ledger: &Arc<dyn Ledger>, like: &Job, numbers: std::ops::Ran
 
 fn pause(like: &Job, number: u64) -> Append {
     let (thread_id, dispatch_id, question_id) = ids(number);
-    let job = Job { thread_id: thread_id.clone(), dispatch_id: dispatch_id.clone(), ..like.clone() };
-    let accepted =
-        agora_core::event::Event::Accepted { dispatch_id, resolved: job.resolved.clone() }.into();
+    let mut job = like.clone();
+    (job.thread_id, job.dispatch_id) = (thread_id.clone(), dispatch_id.clone());
+    let accepted = Event::Accepted { dispatch_id, resolved: job.resolved.clone() }.into();
     let mut what = vec![accepted, started(job.dispatch_id.as_str())];
     what.extend(asked(job.dispatch_id.as_str(), question_id.as_str()));
     let namespace = job.namespace.clone();
