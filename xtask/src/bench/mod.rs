@@ -7,6 +7,7 @@ mod dispatch;
 mod figure;
 mod machine;
 mod mcp;
+mod pause;
 mod redaction;
 mod register;
 mod rounds;
@@ -31,7 +32,7 @@ struct Bench {
     run: fn(&Subject) -> Result<Vec<Figure>, Failure>,
 }
 
-const BENCHES: [Bench; 14] = [
+const BENCHES: [Bench; 15] = [
     Bench { name: "startup", run: startup::help },
     Bench { name: "capability-list", run: capability::list },
     Bench { name: "capability-get", run: capability::get },
@@ -43,6 +44,7 @@ const BENCHES: [Bench; 14] = [
     Bench { name: "dispatch", run: dispatch::command },
     Bench { name: "dispatch-many", run: dispatch::many },
     Bench { name: "mcp", run: mcp::first_answer },
+    Bench { name: "pause", run: pause::answers },
     Bench { name: "workspace", run: workspace::large },
     Bench { name: "size", run: size },
     Bench { name: "worker-size", run: worker::size },
