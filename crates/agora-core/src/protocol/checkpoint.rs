@@ -133,8 +133,7 @@ impl Checkpoint {
         }
         let context = Some(self.context.clone()).filter(|context| !context.is_empty());
         let partial_state = Value::Object(state);
-        let raw =
-            RawQuestion { questions: vec![item], context, partial_state, ..RawQuestion::default() };
+        let raw = RawQuestion { questions: vec![item], context, partial_state, ..RawQuestion::default() };
         Question::new(raw).map_err(Malformed::Question)
     }
 

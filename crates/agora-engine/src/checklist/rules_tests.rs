@@ -3,6 +3,7 @@ use agora_core::entry::Entry;
 use agora_core::event::{Resolved, ResolvedBundle};
 use agora_core::job::{Job, JobEssentials};
 use agora_core::question::Question;
+use agora_core::route::{Progress, Terms};
 use agora_core::state::AskedQuestion;
 use agora_core::wire::manifest::Limits;
 use agora_core::wire::report::{Report, ResumedWith};
@@ -66,7 +67,7 @@ fn facts() -> Facts {
     .unwrap();
     let hash = question.hash().unwrap();
     let id: agora_core::QuestionId = "q_1".parse().unwrap();
-    let by = Answerer { principal: "user:ann".into(), door: "cli".into() };
+    let by = Answerer::new("user:ann", "cli");
     let answers = [("q1".parse().unwrap(), agora_core::answer::Reply::One("A".into()))].into();
     let all = ResumedWith { workspace: true, session: true, partial_state: true };
     Facts {
@@ -81,11 +82,34 @@ fn facts() -> Facts {
                     question: question.clone(),
                 },
             ),
-            entry(4, Record::QuestionOpened { question_id: id.clone(), question_hash: hash }),
-            entry(5, Record::QuestionAnswered { question_id: id.clone(), question_hash: hash, answers, by }),
+            entry(
+                4,
+                Record::QuestionOpened {
+                    question_id: id.clone(),
+                    question_hash: hash,
+                    terms: Box::default(),
+                },
+            ),
+            entry(
+                5,
+                Record::QuestionAnswered {
+                    question_id: id.clone(),
+                    question_hash: hash,
+                    answers,
+                    by,
+                    stale: Vec::new(),
+                },
+            ),
             entry(6, Event::Accepted { dispatch_id: "d_2".parse().unwrap(), resolved: resolved() }),
         ],
-        asked: AskedQuestion { id, hash, question, state: QuestionState::Answered },
+        asked: AskedQuestion {
+            id,
+            hash,
+            question,
+            state: QuestionState::Answered,
+            terms: Terms::default(),
+            progress: Progress::default(),
+        },
         folds_alike: true,
         before: Some(report("d_1")),
         sealed: None,

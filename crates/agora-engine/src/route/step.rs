@@ -97,7 +97,8 @@ impl Engine {
                 Told::NoResponse(_) | Told::NoChannel(_) => Vec::new(),
             };
             // A program cannot be shown what has changed: where that matters, people decide.
-            let moved = Told::NoResponse("what the question rested on has changed since it was asked".to_owned());
+            let moved =
+                Told::NoResponse("what the question rested on has changed since it was asked".to_owned());
             let told = match asked.terms.if_stale {
                 IfStale::AskAgain | IfStale::Fail if !stale.is_empty() => &moved,
                 IfStale::Show | IfStale::AskAgain | IfStale::Fail => &told,

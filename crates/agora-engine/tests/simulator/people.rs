@@ -193,7 +193,11 @@ fn refused(error: &Error, machine: &Machine) {
             Refusal::Closed { .. } => "refused: closed",
             Refusal::Unfit { .. } => "refused: unfit",
             Refusal::NotEntitled { .. } => "refused: not entitled",
-            Refusal::Canonical(_) => panic!("{error:?}"),
+            // Nothing that a question rests on moves in these worlds.
+            Refusal::CannotStart { .. }
+            | Refusal::Changed { .. }
+            | Refusal::Stale { .. }
+            | Refusal::Canonical(_) => panic!("{error:?}"),
         }),
         // The disk, or a thread that was forgotten meanwhile.
         Error::Carry(_) => {}

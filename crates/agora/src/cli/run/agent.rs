@@ -83,8 +83,7 @@ fn told(login: UsedLogin) -> String {
 fn is_installed(context: &Context, agora: &Agora, dispatch: &Dispatch, vendor: &Vendor) -> bool {
     // What another place has, only that place knows; that there is no such target is said when it is dispatched.
     let name = dispatch.target_name().parse().ok();
-    let elsewhere =
-        name.and_then(|name| agora.target(&name)).is_none_or(|target| target.container.is_some());
+    let elsewhere = name.and_then(|name| agora.target(&name)).is_none_or(|target| target.container.is_some());
     elsewhere || context.config.has_program(vendor.name)
 }
 
