@@ -64,7 +64,7 @@ prop_compose! {
 fn question(items: std::ops::Range<usize>) -> impl Strategy<Value = Question> {
     let items = prop::collection::vec(item(), items);
     (items, prop::option::of(text()), state()).prop_filter_map("ids differ", |(questions, context, state)| {
-        Question::new(RawQuestion { questions, context, partial_state: state }).ok()
+        Question::new(RawQuestion { questions, context, partial_state: state, ..RawQuestion::default() }).ok()
     })
 }
 
