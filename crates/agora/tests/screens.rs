@@ -36,7 +36,8 @@ fn the_first_screen() {
       subagent     Register what agent runs, and assign capabilities to it
       doctor       See what this machine can do, and what is missing
 
-    Also: capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, completions.
+    Also: capability, env, auth, trust, dispatch, thread, explain, deploy, sync, image, gc, route,
+    serve, completions.
 
     Options:
           --json              Print exactly one JSON document, also on error
