@@ -110,7 +110,7 @@ fn whoever_dies_while_a_command_is_asked_leaves_it_to_the_next() {
     let asked = || fs::read_to_string(place.mark("lookup.log")).unwrap_or_default().lines().count();
     until("the command is asked", || asked() == 1);
     signal(id_of(&first), Signal::KILL);
-    wait(first);
+    assert_eq!(wait(first).code, None, "it was killed");
     place.cli.run(&["ls"]).success();
     until("it is asked again", || asked() == 2);
     fs::write(gate, "").unwrap();
@@ -129,7 +129,7 @@ fn a_cancel_ends_the_command_that_is_asked() {
     let running = place.start(&run("asker", "d_asks", &["--pause-ok"]));
     until("the command is asked", || place.mark("lookup.log").exists());
     place.cli.run(&["cancel", "d_asks"]).success();
-    wait(running);
+    assert_eq!(wait(running).json()["state"], "needs_input", "its dispatch stays what it was");
     until("nothing is left of it", || place.alive().is_empty());
     let shown = place.cli.run(&["thread", "show", "d_asks", "--json"]).json();
     assert_eq!(
@@ -169,7 +169,7 @@ fn serve_carries_what_nobody_carries_and_hands_it_over() {
     let first = place.start(&run("waits", "d_waits", &[]));
     until("it runs", || place.kinds_if("d_waits").contains(&"dispatch.started"));
     signal(id_of(&first), Signal::KILL);
-    wait(first);
+    assert_eq!(wait(first).code, None, "it was killed");
     until("it is carried", || {
         fs::read_dir(place.cli.agora_home().join("leases")).is_ok_and(|mut all| all.next().is_some())
     });
