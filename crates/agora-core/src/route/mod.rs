@@ -128,7 +128,7 @@ impl Terms {
         self.may_answer.iter().any(holds)
     }
 
-    /// Returns those it is shown to: everybody whose step has come, or all who may answer when no step is about people.
+    /// Returns those it is shown to: everybody whose step has come, and all who may answer when no step is left and none was about people.
     pub fn shown_to(&self, step: u32) -> Vec<Party> {
         let people = |step: &Step| match step {
             Step::Inbox(party) => Some(party.clone()),
@@ -141,9 +141,7 @@ impl Terms {
                 shown.push(party);
             }
         }
-        if shown.is_empty() && !self.steps.iter().skip(reached).any(|step| people(step).is_some()) {
-            return self.may_answer.clone();
-        }
-        shown
+        // While a command is asked nobody else is: it may have an answer in a second.
+        if shown.is_empty() && reached > self.steps.len() { self.may_answer.clone() } else { shown }
     }
 }

@@ -50,11 +50,11 @@ impl Story {
 
     fn check_machine(&self) {
         let state = self.machine.state();
-        assert!(state.leases.is_empty(), "a lease is left: {:?}", state.leases);
+        assert!(state.leases.is_empty(), "invariant 9: a lease is left: {:?}", state.leases);
         let (busiest, room) = (state.busiest, self.room);
         assert!(busiest <= room as usize, "{busiest} ran at once, with room for {room}");
         for (id, worker) in &state.workers {
-            assert!(!worker.alive && worker.runs <= 1, "{id}: {worker:?}");
+            assert!(!worker.alive && worker.runs <= 1, "invariants 2 and 9: {id}: {worker:?}");
         }
     }
 
@@ -65,9 +65,15 @@ impl Story {
         assert_eq!(view.thread, *thread, "{id}: replay is what was live");
         assert_eq!(view.cancel_wished_at, None, "{id}: a wish is left");
         assert!(entries.windows(2).all(|pair| pair[0].at <= pair[1].at), "{id}: time runs forward");
-        assert!(entries.iter().zip(1..).all(|(entry, seq)| entry.seq == seq), "{id}: without gaps");
+        assert!(
+            entries.iter().zip(1..).all(|(entry, seq)| entry.seq == seq),
+            "invariant 10: {id}: without gaps"
+        );
         self.store.check(id);
         let words = self.told.words();
+        let terminal = |entry: &&Entry| matches!(&entry.what, Happening::Event(event) if event.is_terminal());
+        let ends = entries.iter().filter(terminal).count();
+        assert_eq!(ends, thread.dispatches().len(), "invariants 2 and 10: {id}: each dispatch has one end");
         let waits = matches!(thread.state(), ThreadState::Waiting);
         assert!(waits || thread.has_ended(), "{id} does not rest: {:?}", thread.state());
         for asked in thread.questions() {
@@ -81,7 +87,7 @@ impl Story {
                 QuestionState::Expired => asked.terms.expiry.is_some(),
                 QuestionState::Asked => false,
             };
-            assert!(kept, "{id}: its question is {:?}, and nobody did that", asked.state);
+            assert!(kept, "invariants 4 and 5: {id}: its question is {:?}, and nobody did that", asked.state);
         }
         let wanted = words.continues.get(id).copied().unwrap_or_default();
         let next = thread.dispatches().len() - 1;
@@ -91,7 +97,7 @@ impl Story {
             "invariant 3: {id} went on {next} times: {wanted} by wish, {own} by itself, {replied} by answers"
         );
         let state = self.machine.state();
-        assert!(waits || !state.secrets.contains(id), "{id}: its secrets are left");
+        assert!(waits || !state.secrets.contains(id), "invariant 9: {id}: its secrets are left");
         for (dispatch, _) in thread.dispatches() {
             let left = state.places.get(dispatch).is_some_and(|place| place.workspace);
             assert!(!left, "{dispatch}: its workspace is left");

@@ -154,6 +154,11 @@ impl Machine {
                 journal.threads.entry(entry.thread_id.clone()).or_default().push(entry.clone());
             }
         }
+        for paper in papers {
+            if let Paper::Job(job) = paper {
+                self.check_receipt(job);
+            }
+        }
         // Invariant 3: what was replied and the dispatch that goes on with it are one write.
         let replies = new.iter().filter(|entry| is_reply(&entry.what)).count();
         let accepted =
@@ -167,7 +172,11 @@ impl Machine {
                 Happening::Event(event) if event.is_terminal() => self.check_end(event),
                 Happening::Record(Record::ThreadEnded {}) => {
                     let secrets = &self.state().secrets;
-                    assert!(!secrets.contains(&entry.thread_id), "{}: its secrets are left", entry.thread_id);
+                    assert!(
+                        !secrets.contains(&entry.thread_id),
+                        "invariant 9: {}: its secrets are left",
+                        entry.thread_id
+                    );
                 }
                 Happening::Event(_) | Happening::Record(_) => {}
             }
@@ -216,42 +225,49 @@ impl Machine {
         }
     }
 
-    /// An answer that was told to count is the one that is recorded, and its dispatch follows with a receipt for this question.
+    /// An answer that was told to count is the one that is recorded.
     pub(crate) fn check_counted(&self, question: &QuestionId, answered: &Answered) {
         let journal = self.journal();
         let recorded = journal.closed.get(question);
         let is_answer = matches!(recorded, Some(Record::QuestionAnswered { .. }));
         let job = journal.jobs.get(&answered.dispatch_id).filter(|_| is_answer);
-        let job =
-            job.unwrap_or_else(|| panic!("invariant 1: an answer to {question} counts, and is not recorded"));
-        let Some(Continuation::Answered { question_id, question: asked, receipt }) = &job.continuation else {
-            panic!("invariant 3: {} goes on without an answer", job.dispatch_id);
+        assert!(job.is_some(), "invariant 1: an answer to {question} counts, and is not recorded");
+    }
+
+    /// A dispatch that goes on with an answer has a receipt for exactly the question that was asked last.
+    fn check_receipt(&self, job: &Job) {
+        let Some(Continuation::Answered { question_id, question, receipt }) = &job.continuation else {
+            return;
         };
-        let whole: Question = serde_json::from_value(asked.0.clone()).unwrap();
+        let question: Question = serde_json::from_value(question.0.clone()).unwrap();
         let about = About {
             namespace: &job.namespace,
             thread_id: &job.thread_id,
             question_id,
-            question: &whole,
+            question: &question,
             resolved: &job.resolved,
         };
-        assert_eq!(question_id, question, "invariant 6: the dispatch goes on with another question");
-        receipt
-            .check(&self.keys.receipt_signer().public_key(), about)
-            .expect("invariant 6: a receipt for this question");
+        let genuine = receipt.check(&self.keys.receipt_signer().public_key(), about);
+        assert!(genuine.is_ok(), "invariant 6: {} goes on with another answer: {genuine:?}", job.dispatch_id);
+        let thread = self.journal().thread(&job.thread_id).expect("it goes on");
+        let last = thread.questions().last().map(|asked| &asked.id);
+        assert_eq!(last, Some(question_id), "invariant 6: {} goes on with another question", job.dispatch_id);
     }
 
     /// One end each; nothing of it is left; and what is recorded is what is stored, whoever stored it.
     fn check_end(&self, recorded: &Event) {
         let id = recorded.dispatch_id();
         let before = self.journal().ends.insert(id.clone(), recorded.clone());
-        assert_eq!(before, None, "{id} ended twice");
+        assert_eq!(before, None, "invariant 10: {id} ended twice");
         let state = self.state();
         let alive = state.workers.get(id).is_some_and(|worker| worker.alive);
-        assert!(!alive, "{id}: its worker is alive at its end");
+        assert!(!alive, "invariant 9: {id}: its worker is alive at its end");
         // One who believes in a lease may stage again before hearing of the end, and takes it away then.
         let workspace = state.places.get(id).is_some_and(|place| place.workspace);
-        assert!(!workspace || self.faults().double_lease > 0, "{id}: its workspace is left at its end");
+        assert!(
+            !workspace || self.faults().double_lease > 0,
+            "invariant 9: {id}: its workspace is left at its end"
+        );
         let stored = state.outcomes.get(id).expect("an end goes by a stored outcome");
         let line = Line::parse(stored, &self.keys.event_key(id)).unwrap();
         assert_eq!(line.said, Said::Event(recorded.clone()), "{id}: what is recorded is not what is stored");

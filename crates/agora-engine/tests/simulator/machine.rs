@@ -195,7 +195,7 @@ impl Machine {
         let thread = state.threads.get(id).expect("what is started was staged").clone();
         let of_thread = |other: &&DispatchId| state.threads.get(*other) == Some(&thread);
         let mut beside = state.workers.iter().filter(|(_, worker)| worker.alive).map(|(other, _)| other);
-        assert_eq!(beside.find(of_thread), None, "another worker of {thread} is alive");
+        assert_eq!(beside.find(of_thread), None, "invariant 2: another worker of {thread} is alive");
         state.workers.insert(id.clone(), Worker { alive: true, runs: 0, told_to_end: false });
     }
 

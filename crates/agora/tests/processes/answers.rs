@@ -56,9 +56,9 @@ fn of_two_hundred_who_answer_at_once_one_counts() {
         "dispatch.finished",
         "thread.ended",
     ];
-    assert_eq!(kinds, expected);
     let next: Value = serde_json::from_str(&counted[0].stdout).unwrap();
     let result = place.show(next["dispatchId"].as_str().unwrap());
+    assert_eq!(kinds, expected, "{}", result["failure"]);
     assert_eq!(result["output"]["text"], "half done\n");
     assert_eq!(place.runs().values().copied().collect::<Vec<_>>(), [1, 1]);
     assert_eq!(place.leftovers(), Vec::<String>::new());

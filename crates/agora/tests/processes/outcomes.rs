@@ -87,7 +87,7 @@ impl Scene {
     async fn asked_by(&self, agent: &str) -> (Thread, QuestionId) {
         let thread = self.agora.dispatch(Dispatch::to(agent).owner("user:olga")).await.unwrap();
         let result = thread.wait().await.unwrap();
-        (thread, result.needs_input.expect("it asks").question_id)
+        (thread, result.needs_input.unwrap().question_id)
     }
 
     async fn asked(&self) -> (Thread, QuestionId) {

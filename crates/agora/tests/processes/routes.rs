@@ -42,7 +42,7 @@ fn a_command_of_the_route_answers_and_the_work_goes_on() {
     place.configure(&format!(
         "{LOCAL}[[route]]\nmatch = {{ header = \"Choice\" }}\nsteps = [{{ command = [{lookup:?}] }}]\n"
     ));
-    let result = place.dispatch("asker", "d_asks", &[]).success().json();
+    let result = place.dispatch("asker", "d_asks", &[]).json();
     let resumed: Value = serde_json::from_str(result["output"]["text"].as_str().unwrap()).unwrap();
     assert_eq!(
         (&resumed["answer"], &resumed["answeredBy"]),
@@ -74,7 +74,7 @@ fn what_a_command_does_instead_of_answering_is_told_apart_and_the_next_step_come
         "{LOCAL}[[route]]\nsteps = [{{ command = [{none:?}] }}, {{ command = [{fails:?}] }}, {{ command = [{nonsense:?}] }}, \
          {{ command = [{hangs:?}], timeout = \"300ms\" }}, {{ command = [\"/no/such/program\"] }}, {{ inbox = \"user:ann\" }}]\n"
     ));
-    let result = place.dispatch("asker", "d_asks", &["--pause-ok"]).success().json();
+    let result = place.dispatch("asker", "d_asks", &["--pause-ok"]).json();
     assert_eq!(result["state"], "needs_input");
     let shown = place.cli.run(&["thread", "show", "d_asks", "--json"]).json();
     let outcomes: Vec<&str> = shown["questions"][0]["route"]
@@ -85,7 +85,7 @@ fn what_a_command_does_instead_of_answering_is_told_apart_and_the_next_step_come
         .collect();
     assert_eq!(outcomes, ["no-response", "no-response", "no-response", "no-response", "no-channel"]);
     assert_eq!(shown["questions"][0]["shownTo"], json!(["user:ann"]));
-    let text = place.cli.run(&["route", "test", "d_asks"]).success().stdout;
+    let text = place.cli.run(&["route", "test", "d_asks"]).success();
     assert!(text.contains("it is here") && text.contains("no-channel"), "{text}");
     until("nothing of the command that hangs is left", || place.alive().is_empty());
     let refused = place.cli.run(&["answer", "d_asks", "a", "--json"]);
@@ -110,7 +110,7 @@ fn whoever_dies_while_a_command_is_asked_leaves_it_to_the_next() {
     let asked = || fs::read_to_string(place.mark("lookup.log")).unwrap_or_default().lines().count();
     until("the command is asked", || asked() == 1);
     signal(id_of(&first), Signal::KILL);
-    wait(first);
+    assert_eq!(wait(first).code, None, "it was killed");
     place.cli.run(&["ls"]).success();
     until("it is asked again", || asked() == 2);
     fs::write(gate, "").unwrap();
@@ -129,7 +129,7 @@ fn a_cancel_ends_the_command_that_is_asked() {
     let running = place.start(&run("asker", "d_asks", &["--pause-ok"]));
     until("the command is asked", || place.mark("lookup.log").exists());
     place.cli.run(&["cancel", "d_asks"]).success();
-    wait(running);
+    assert_eq!(wait(running).json()["state"], "needs_input", "its dispatch stays what it was");
     until("nothing is left of it", || place.alive().is_empty());
     let shown = place.cli.run(&["thread", "show", "d_asks", "--json"]).json();
     assert_eq!(
@@ -156,7 +156,7 @@ fn serve_turns_timers_that_nobody_else_turns_and_ends_cleanly() {
     let second = place.cli.run(&["serve", "--json"]);
     assert_eq!((second.code, code(&second).as_str()), (Some(2), "served-already"));
     signal(id_of(&serving), Signal::TERM);
-    assert_eq!(wait(serving).success().json(), json!({"handedOver": []}));
+    assert_eq!(wait(serving).json(), json!({"handedOver": []}));
     assert_eq!(place.leftovers(), Vec::<String>::new());
 }
 
@@ -169,7 +169,7 @@ fn serve_carries_what_nobody_carries_and_hands_it_over() {
     let first = place.start(&run("waits", "d_waits", &[]));
     until("it runs", || place.kinds_if("d_waits").contains(&"dispatch.started"));
     signal(id_of(&first), Signal::KILL);
-    wait(first);
+    assert_eq!(wait(first).code, None, "it was killed");
     until("it is carried", || {
         fs::read_dir(place.cli.agora_home().join("leases")).is_ok_and(|mut all| all.next().is_some())
     });
@@ -190,7 +190,7 @@ fn a_route_is_tested_before_it_matters() {
          remind_after = \"1h\"\nexpire_after = \"3d\"\nat_expiry = \"use-default\"\n[group]\nleads = [\"user:ann\", \"user:bob\"]\n",
     );
     let test = ["route", "test", "--subagent", "planner", "--label", "nightly"];
-    let text = place.cli.run(&test).success().stdout;
+    let text = place.cli.run(&test).success();
     for part in [
         "route 1 matches: label nightly",
         "group:leads is user:ann, user:bob",
@@ -249,8 +249,8 @@ fn an_agent_behind_the_wall_cannot_answer_itself() {
         "--pause-ok",
         "--json",
     ]);
-    assert_eq!(asked.success().json()["state"], "needs_input");
-    let answered = cli.run(&["answer", "q_other", "a", "--follow", "--json"]).success().json();
+    assert_eq!(asked.json()["state"], "needs_input");
+    let answered = cli.run(&["answer", "q_other", "a", "--follow", "--json"]).json();
     let work = cli.work().join("tree");
     fs::create_dir_all(&work).unwrap();
     fs::write(work.join("receipt.json"), answered["receipt"].to_string()).unwrap();
@@ -267,7 +267,7 @@ fn an_agent_behind_the_wall_cannot_answer_itself() {
         "--pause-ok",
         "--json",
     ];
-    let result = cli.run(&forger).success().json();
+    let result = cli.run(&forger).json();
     assert_eq!(result["state"], "needs_input", "{result}");
     cli.run(&["ls"]).success();
     let shown = cli.run(&["thread", "show", "d_forger", "--json"]).json();
@@ -275,7 +275,7 @@ fn an_agent_behind_the_wall_cannot_answer_itself() {
     assert_eq!(shown["dispatches"].as_array().unwrap().len(), 1);
     assert_eq!(shown["questions"][0]["refused"], 0, "not even an attempt came through");
     // Its own words are no answer to the next dispatch either: that gets what a person said.
-    let goes_on = cli.run(&["answer", "q_forger", "b", "--json"]).success().json();
+    let goes_on = cli.run(&["answer", "q_forger", "b", "--json"]).json();
     assert_eq!(goes_on["receipt"]["statement"]["answers"], json!({"q1": "b"}));
     cli.run(&["cancel", "d_forger"]).success();
 }
