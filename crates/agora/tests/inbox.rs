@@ -75,8 +75,8 @@ fn an_inbox_is_walked_from_one_question_to_the_next() {
     let pager = script(&cli, "pager", &format!("cat > {}", shown.display()));
     let mut terminal = walk(&cli, 80, &[("PAGER", &pager)]);
     let seen = terminal.read_until("q leaves").to_owned();
-    let header = format!("question 1 of 3 · asker · first · waits ");
-    assert!(seen.contains(&header) && seen.contains(&questions[0]), "{seen}");
+    let header = "question 1 of 3 · asker · first · waits ";
+    assert!(seen.contains(header) && seen.contains(&questions[0]), "{seen}");
     assert!(seen.contains("  Both are in Cargo.toml.\u{fffd}[2J"), "an escape is shown, not done: {seen}");
     assert!(seen.contains("changed so far: 1 file (+2 -0)\r\n  notes.txt +2 -0"), "{seen}");
     assert!(seen.contains("     a server of its own"), "what an option implies: {seen}");
