@@ -164,6 +164,10 @@ const APART: &str = "\"'`,;()@";
 fn steady_words(text: &str) -> String {
     let is_time = |word: &str| word.len() == 24 && word.ends_with('Z') && word.as_bytes()[10] == b'T';
     let is_id = |word: &str| word.len() == 18 && ["d_", "t_", "q_"].iter().any(|kind| word.starts_with(kind));
+    let is_shaped = |word: &str, shape: &str| {
+        let fits = |(one, other): (u8, u8)| if other == b'0' { one.is_ascii_digit() } else { one == other };
+        word.len() == shape.len() && word.bytes().zip(shape.bytes()).all(fits)
+    };
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let mut steady = String::new();
     for word in text.split_inclusive(|character: char| character.is_whitespace() || APART.contains(character))
@@ -174,6 +178,10 @@ fn steady_words(text: &str) -> String {
             "sha256:[HASH]"
         } else if bare.len() >= 24 && is_time(bare) {
             "[TIME]"
+        } else if is_shaped(bare, "0000-00-00") {
+            "[DATE]"
+        } else if is_shaped(bare, "00:00:00Z") {
+            "[CLOCK]"
         } else if is_id(bare) {
             steady.push_str(&bare[..2]);
             "[ID]"

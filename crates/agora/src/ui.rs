@@ -158,7 +158,7 @@ pub(crate) async fn nobody_reads() {
     };
     let looking = std::thread::Builder::new().name("reader".into()).spawn(look);
     if looking.is_err() || gone.await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -1,4 +1,5 @@
 //! People who are told of questions away from the terminal.
+#![expect(clippy::unwrap_used, reason = "a test fails loudly")]
 
 use std::fs::{self, File};
 use std::io::Read;
