@@ -11,7 +11,7 @@ use rmcp::model::{
     ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig, SubscribeRequestParams,
     SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
 };
-use rmcp::service::{MaybeSendFuture, RequestContext, RoleServer, SubscriptionContext};
+use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use serde::Serialize;
 use tokio::task::AbortHandle;
 
@@ -157,51 +157,46 @@ impl ServerHandler for Server {
     }
 
     /// In the older protocol versions a client listens resource by resource.
-    fn subscribe(
+    async fn subscribe(
         &self,
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
-    ) -> impl Future<Output = Result<(), ErrorData>> + MaybeSendFuture + '_ {
-        async move {
-            let address = Address::parse(&request.uri).ok_or_else(|| {
-                ErrorData::resource_not_found(format!("there is no resource `{}`", request.uri), None)
-            })?;
-            let mut changes = self.desk.changes(&address).await.map_err(internal)?;
-            let (peer, uri) = (context.peer.clone(), request.uri.clone());
-            let told = tokio::spawn(async move {
-                while changes.next().await {
-                    let update = ResourceUpdatedNotificationParam::new(uri.clone());
-                    if peer.is_transport_closed() || peer.notify_resource_updated(update).await.is_err() {
-                        return;
-                    }
+    ) -> Result<(), ErrorData> {
+        let address = Address::parse(&request.uri).ok_or_else(|| {
+            ErrorData::resource_not_found(format!("there is no resource `{}`", request.uri), None)
+        })?;
+        let mut changes = self.desk.changes(&address).await.map_err(internal)?;
+        let (peer, uri) = (context.peer.clone(), request.uri.clone());
+        let told = tokio::spawn(async move {
+            while changes.next().await {
+                let update = ResourceUpdatedNotificationParam::new(uri.clone());
+                if peer.is_transport_closed() || peer.notify_resource_updated(update).await.is_err() {
+                    return;
                 }
-            });
-            let mut listening = lock(&self.listening);
-            listening.retain(|(uri, task)| !task.is_finished() && *uri != request.uri);
-            if listening.len() >= SUBSCRIPTIONS {
-                told.abort();
-                return Err(ErrorData::invalid_request(
-                    format!("more than {SUBSCRIPTIONS} subscriptions"),
-                    None,
-                ));
             }
-            listening.push((request.uri, told.abort_handle()));
-            Ok(())
+        });
+        let mut listening = lock(&self.listening);
+        listening.retain(|(uri, task)| !task.is_finished() && *uri != request.uri);
+        if listening.len() >= SUBSCRIPTIONS {
+            told.abort();
+            return Err(ErrorData::invalid_request(format!("more than {SUBSCRIPTIONS} subscriptions"), None));
         }
+        listening.push((request.uri, told.abort_handle()));
+        Ok(())
     }
 
-    fn unsubscribe(
+    async fn unsubscribe(
         &self,
         request: UnsubscribeRequestParams,
         _context: RequestContext<RoleServer>,
-    ) -> impl Future<Output = Result<(), ErrorData>> + MaybeSendFuture + '_ {
+    ) -> Result<(), ErrorData> {
         lock(&self.listening).retain(|(uri, task)| {
             if *uri == request.uri {
                 task.abort();
             }
             *uri != request.uri
         });
-        std::future::ready(Ok(()))
+        Ok(())
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {

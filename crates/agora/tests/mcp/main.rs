@@ -1,4 +1,6 @@
 //! The MCP server, driven by clients that others wrote and by one that means harm.
+#![expect(clippy::unwrap_used, reason = "a test fails loudly")]
+#![expect(clippy::print_stderr, reason = "a run tells what a suite counted")]
 
 mod clients;
 mod hostile;

@@ -21,8 +21,8 @@ echo "$task" > result.txt; echo "did it""#;
 /// Returns the last text that a tool gave back.
 fn last_result(request: &Request) -> String {
     let messages = request.body["messages"].as_array().unwrap();
-    let blocks = messages.iter().rev().filter_map(|message| message["content"].as_array()).flatten();
-    let result = blocks.filter(|block| block["type"] == "tool_result").next().cloned().unwrap_or_default();
+    let mut blocks = messages.iter().rev().filter_map(|message| message["content"].as_array()).flatten();
+    let result = blocks.find(|block| block["type"] == "tool_result").cloned().unwrap_or_default();
     result["content"].to_string()
 }
 

@@ -45,9 +45,9 @@ impl Place {
     /// Returns the record that answered or declined the last question of a thread.
     pub(crate) fn closing(&self, thread: &str) -> Value {
         let story = self.cli.run(&["dispatch", "watch", thread, "--json"]).success();
-        let entries = story.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mut entries = story.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let closing = ["question.answered", "question.declined"];
-        entries.filter(|entry| closing.iter().any(|kind| entry.to_string().contains(kind))).last().unwrap()
+        entries.rfind(|entry| closing.iter().any(|kind| entry.to_string().contains(kind))).unwrap()
     }
 
     /// What a client starts, with the environment that it needs.
