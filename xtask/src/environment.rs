@@ -14,6 +14,11 @@ pub(crate) fn is_ci() -> bool {
     read("CI").is_some_and(|value| value == "true")
 }
 
+/// Returns how many open questions a benchmark is to hold, if somebody says.
+pub(crate) fn bench_questions() -> Option<u64> {
+    read("AGORA_BENCH_QUESTIONS")?.to_str()?.parse().ok().filter(|count| *count > 0)
+}
+
 /// Returns the cargo that runs us, so that nested calls use the same toolchain.
 pub(crate) fn cargo() -> OsString {
     read("CARGO").unwrap_or_else(|| "cargo".into())

@@ -109,7 +109,8 @@ fn reminded(number: u8, next_at: Timestamp) -> Happening {
 }
 
 fn refused(number: u8) -> Happening {
-    Record::AnswerRefused { question_id: question_id(number), by: ann(), why: "no".to_owned() }.into()
+    let (question_id, why) = (question_id(number), "no".to_owned());
+    Record::AnswerRefused { question_id, by: ann(), why, answers: None, stale: Vec::new() }.into()
 }
 
 /// A thread that asked on terms and waits.
@@ -152,6 +153,40 @@ fn then(mut before: Vec<Happening>, more: &[Happening]) -> Result<Thread, Illega
 
 fn ended() -> Happening {
     Record::ThreadEnded {}.into()
+}
+
+/// A thread whose budget is used up, and which asks about that.
+fn spent() -> (Vec<Happening>, ContentHash) {
+    let budget = crate::bundle::Budget { turns: Some(2), ..Default::default() };
+    let question = crate::spent::question(crate::spent::BudgetPart::Turns, &budget).unwrap();
+    let question_hash = question.hash().unwrap();
+    let asked =
+        Event::NeedsInput { dispatch_id: dispatch(1), duration_ms: 1, question_id: question_id(1), question };
+    let opened = Record::QuestionOpened { question_id: question_id(1), question_hash, terms: Box::default() };
+    (vec![accepted(1), started(1), asked.into(), opened.into()], question_hash)
+}
+
+#[test]
+fn a_budget_s_question_goes_on_or_stops_and_takes_no_other_answer() {
+    let (waiting, hash) = spent();
+    let after = |text: &str| then(waiting.clone(), &[answered(1, hash, text)]);
+    assert_eq!(*after("Raise it").unwrap().state(), ThreadState::Resuming);
+    assert_eq!(*after("+3 turns").unwrap().state(), ThreadState::Resuming);
+    let stopped = after("Stop here").unwrap();
+    assert!(matches!(stopped.state(), ThreadState::Failed(failure) if failure.code == FailureCode::Budget));
+    assert_eq!(after("as you like"), Err(Illegal::UnfitAnswer));
+}
+
+#[test]
+fn a_question_is_over_for_what_changed_only_where_its_terms_say_so() {
+    let stale = expired(1, AtExpiry::Stale(Vec::new()));
+    assert_eq!(then(waiting(), &[stale.clone()]), Err(Illegal::NotDeclared));
+    let terms = Terms { if_stale: IfStale::Fail, ..Terms::default() };
+    let waiting = vec![accepted(1), started(1), needs_input(1, 1), opened_on(1, terms)];
+    let over = then(waiting, &[refused(1), stale]).unwrap();
+    assert!(
+        matches!(over.state(), ThreadState::Failed(failure) if failure.code == FailureCode::QuestionStale)
+    );
 }
 
 #[test]

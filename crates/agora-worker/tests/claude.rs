@@ -163,6 +163,44 @@ fn a_question_in_the_file_pauses_and_the_answer_goes_on_in_the_same_conversation
     assert!(cost > 0.0 && cost < spent * 0.75, "{cost} of this run alone, after {spent}");
 }
 
+/// A pause that was recorded by another version of the runtime: what it kept is not given to one that may not read it.
+#[test]
+fn a_conversation_of_a_newer_runtime_begins_anew_with_the_workspace_and_the_partial_state() {
+    let Some(claude) = claude() else { return };
+    let model = model(vec![
+        say(Turn::shell("echo notes > notes.txt")),
+        ask_by_file(),
+        say(Turn::text("postgres it is")),
+        say(Turn::text("postgres again")),
+    ]);
+    let first = dispatch(&claude, &model, json!({})).run();
+    first.asked();
+    let versions = first.report().versions;
+    assert_eq!((versions.adapter.as_str(), versions.manifest), ("claude-code", 1));
+    let kept_by = |version: &str| {
+        let version = Some(version.to_owned());
+        first
+            .answered(json!({"q1": "postgres"}))
+            .with(|manifest| manifest.prior.session.as_mut().unwrap().mark.version = version)
+            .run()
+    };
+    let newer = kept_by("99.0.0");
+    let report = newer.finished();
+    let resumed = report.resumed_with.unwrap();
+    assert!(!resumed.session && resumed.workspace && resumed.partial_state, "{resumed:?}");
+    assert!(report.warnings.iter().any(|warning| warning.contains("99.0.0")), "{:?}", report.warnings);
+    assert_eq!(newer.file("notes.txt").unwrap(), "notes\n");
+    let request = &model.requests()[2];
+    assert!(
+        request.holds("Task: choose a database")
+            && request.holds("USER_INPUT_RESPONSE {\"q1\":\"postgres\"}")
+    );
+    assert!(request.calls().is_empty(), "it is another conversation");
+    let older = kept_by("2.0.0");
+    assert!(older.finished().resumed_with.unwrap().session, "a newer runtime goes on with it");
+    assert_eq!(model.requests()[3].calls().len(), 2);
+}
+
 #[test]
 fn a_question_by_the_tool_pauses_and_its_answer_is_the_calls_result() {
     let Some(claude) = claude() else { return };

@@ -271,7 +271,8 @@ fn answer_hints(refusal: &Refusal) -> Vec<String> {
         }
         Refusal::NotEntitled { .. } => vec!["any person may, by `agora answer`".to_owned()],
         Refusal::Changed { question_id, stale } => {
-            let confirm = format!("`agora answer {question_id} VALUE --despite-changes` answers it all the same");
+            let confirm =
+                format!("`agora answer {question_id} VALUE --despite-changes` answers it all the same");
             stale.iter().map(|difference| plain(&difference.text())).chain([confirm]).collect()
         }
         Refusal::Stale { question_id, stale } => {

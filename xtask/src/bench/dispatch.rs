@@ -133,7 +133,7 @@ fn define(directory: &Path) -> Result<std::path::PathBuf, Failure> {
 }
 
 /// Returns the most memory in bytes that this process had since it was last counted anew.
-fn memory() -> u64 {
+pub(super) fn memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     super::worker::peak_in(&status).unwrap_or_default()
 }

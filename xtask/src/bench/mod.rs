@@ -6,6 +6,7 @@ mod capability;
 mod dispatch;
 mod figure;
 mod machine;
+mod pause;
 mod redaction;
 mod register;
 mod rounds;
@@ -30,7 +31,7 @@ struct Bench {
     run: fn(&Subject) -> Result<Vec<Figure>, Failure>,
 }
 
-const BENCHES: [Bench; 13] = [
+const BENCHES: [Bench; 14] = [
     Bench { name: "startup", run: startup::help },
     Bench { name: "capability-list", run: capability::list },
     Bench { name: "capability-get", run: capability::get },
@@ -41,6 +42,7 @@ const BENCHES: [Bench; 13] = [
     Bench { name: "worker-output", run: worker::loud },
     Bench { name: "dispatch", run: dispatch::command },
     Bench { name: "dispatch-many", run: dispatch::many },
+    Bench { name: "pause", run: pause::answers },
     Bench { name: "workspace", run: workspace::large },
     Bench { name: "size", run: size },
     Bench { name: "worker-size", run: worker::size },

@@ -1,6 +1,6 @@
 //! Answering: one submission counts, is signed, and makes the next dispatch, all with one write.
 
-use agora_core::answer::{AnswerError, Answerer, Given};
+use agora_core::answer::{AnswerError, Answerer, Given, Replies};
 use agora_core::canonical::{self, CanonicalError};
 use agora_core::entry::{Entry, Happening};
 use agora_core::job::{Attendance, Job};
@@ -131,26 +131,7 @@ impl Engine {
             };
             let Some(stale) = stale else { continue };
             let before = papers.job;
-            let unsigned = |error| Error::Answer(Refusal::Canonical(error));
-            let receipt = self.world().keys.receipt_signer().sign(Statement {
-                namespace: view.namespace.clone(),
-                thread_id: thread.clone(),
-                question_id: question.clone(),
-                question_hash: asked.hash,
-                bundles_hash: canonical::hash(&before.resolved).map_err(unsigned)?,
-                answers: answers.clone(),
-                by: by.clone(),
-                at: self.world().clock.now(),
-            });
-            let receipt = receipt.map_err(unsigned)?;
-            let (question_hash, by) = (asked.hash, by.clone());
-            let record = Record::QuestionAnswered {
-                question_id: question.clone(),
-                question_hash,
-                answers,
-                by,
-                stale: stale.clone(),
-            };
+            let receipt = self.sign(&view, asked, &before, &answers, by)?;
             let asker = before.dispatch_id.clone();
             let next = match decision {
                 Some(Decision::Stop) => None,
@@ -165,9 +146,11 @@ impl Engine {
                 thread_id: thread.clone(),
                 dispatch_id: next.as_ref().map_or(asker, |job| job.dispatch_id.clone()),
                 receipt,
-                stale,
+                stale: stale.clone(),
                 goes_on: next.is_some(),
             };
+            let (question_id, question_hash, by) = (question.clone(), asked.hash, by.clone());
+            let record = Record::QuestionAnswered { question_id, question_hash, answers, by, stale };
             let last = next.as_ref().map_or_else(|| Record::ThreadEnded {}.into(), event);
             let claim = next.as_ref().filter(|_| lease.is_some()).and_then(|job| self.claim_for(job));
             let papers = next.map(|job| Paper::Job(Box::new(job))).into_iter().chain(claim).collect();
@@ -184,6 +167,28 @@ impl Engine {
                 Err(error) => return Err(Error::Carry(CarryError::Ledger(error))),
             }
         }
+    }
+
+    fn sign(
+        &self,
+        view: &ThreadView,
+        asked: &AskedQuestion,
+        before: &Job,
+        answers: &Replies,
+        by: &Answerer,
+    ) -> Result<Receipt, Error> {
+        let unsigned = |error| Error::Answer(Refusal::Canonical(error));
+        let statement = Statement {
+            namespace: view.namespace.clone(),
+            thread_id: view.thread_id.clone(),
+            question_id: asked.id.clone(),
+            question_hash: asked.hash,
+            bundles_hash: canonical::hash(&before.resolved).map_err(unsigned)?,
+            answers: answers.clone(),
+            by: by.clone(),
+            at: self.world().clock.now(),
+        };
+        self.world().keys.receipt_signer().sign(statement).map_err(unsigned)
     }
 
     /// Declines a question: its thread has failed, and that is not an answer.

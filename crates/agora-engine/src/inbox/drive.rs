@@ -96,7 +96,8 @@ impl Thread {
         by: &Answerer,
     ) -> Result<(Self, Answered), Error> {
         let lease = self.try_lease().await?;
-        let answered = self.engine.answer_despite(despite, self.id(), question, given, by, lease.as_deref()).await?;
+        let answered =
+            self.engine.answer_despite(despite, self.id(), question, given, by, lease.as_deref()).await?;
         let dispatch_id = answered.dispatch_id.clone();
         let next = Self::new(self.agora.clone(), self.engine.clone(), self.id().clone(), dispatch_id);
         match lease {

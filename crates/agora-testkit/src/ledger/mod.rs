@@ -1,6 +1,7 @@
 //! A ledger in memory: what every ledger does, in the plainest way.
 
 mod book;
+pub mod fill;
 pub mod play;
 pub mod sample;
 

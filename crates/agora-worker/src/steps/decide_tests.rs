@@ -1,4 +1,6 @@
 use agora_core::reason::FailureCode;
+use agora_core::sentinel;
+use serde_json::json;
 
 use super::*;
 

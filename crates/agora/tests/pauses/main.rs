@@ -3,6 +3,7 @@
 //! ```text
 //!  support   a user with a repository, an agent, and a home that can be moved
 //!  five      five pauses of the real Claude Code and of the real Codex, against a scripted model
+//!  many      ten thousand open questions
 //!  budget    agora's own question: a limit is raised, or the thread stops
 //!  stale     what a question rests on moves before it is answered
 //! ```
@@ -10,5 +11,6 @@
 
 mod budget;
 mod five;
+mod many;
 mod stale;
 mod support;

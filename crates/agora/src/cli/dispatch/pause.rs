@@ -58,7 +58,9 @@ pub(super) async fn ask(
             Ok((thread, _)) => return Ok(Pause::GoesOn(Box::new(thread))),
             // They see it now, and may say the same again.
             Err(Error::Answer(Refusal::Changed { stale, .. })) => {
-                context.ui.warn("what the question rested on has changed; an answer counts when it is given again");
+                context
+                    .ui
+                    .warn("what the question rested on has changed; an answer counts when it is given again");
                 asking::changes(&stale).iter().for_each(|line| context.ui.note(line));
                 despite = stale::hash(&stale).map_or(Despite::Nothing, Despite::Seen);
             }
