@@ -117,10 +117,10 @@ fn five_pauses(agent: Agent, from: From) {
             .to_vec();
     match (from, &repository) {
         (From::Repository, Some(dir)) => {
-            dispatch.extend(["--workspace".to_owned(), dir.display().to_string()])
+            dispatch.extend(["--workspace".to_owned(), dir.display().to_string()]);
         }
         (From::Url, Some(dir)) => {
-            dispatch.extend(["--workspace".to_owned(), format!("file://{}", dir.display())])
+            dispatch.extend(["--workspace".to_owned(), format!("file://{}", dir.display())]);
         }
         _ => {}
     }
