@@ -8,8 +8,9 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use agora_core::provider::ledger::LedgerError;
@@ -33,13 +34,15 @@ pub(super) struct Files {
     pub(super) ledger: PathBuf,
     lock: PathBuf,
     pub(super) bell: PathBuf,
+    /// Which file it is, once it was opened: a home that somebody moves or removes must not become two ledgers.
+    same: Arc<OnceLock<(u64, u64)>>,
 }
 
 impl Files {
     pub(super) fn new(home: Home) -> Self {
         let root = home.root();
         let (ledger, lock, bell) = (root.join("ledger.sqlite"), root.join("ledger.lock"), root.join("bell"));
-        Self { home, ledger, lock, bell }
+        Self { home, ledger, lock, bell, same: Arc::default() }
     }
 
     /// Opens the ledger for reading. `None`: nobody has recorded anything here yet.
@@ -118,6 +121,21 @@ impl Files {
             connection.set_prepared_statement_cache_capacity(STATEMENTS);
             Ok(connection)
         };
-        connect().map_err(|error| Fault::Sqlite(error).at(doing, &self.ledger))
+        let connection = connect().map_err(|error| Fault::Sqlite(error).at(doing, &self.ledger))?;
+        self.see_the_same(doing)?;
+        Ok(connection)
+    }
+
+    /// Sees that the ledger is the file that this process opened first. Else it would read what is gone and write what is new, and
+    /// never understand why the two differ.
+    fn see_the_same(&self, doing: &str) -> Result<(), LedgerError> {
+        let here =
+            fs::metadata(&self.ledger).map_err(|error| self.unavailable(doing, &self.ledger, error))?;
+        let here = (here.dev(), here.ino());
+        if *self.same.get_or_init(|| here) == here {
+            return Ok(());
+        }
+        let gone = io::Error::other("it was moved or removed while it was in use");
+        Err(self.unavailable(doing, &self.ledger, gone))
     }
 }
