@@ -180,7 +180,7 @@ fn a_budget_s_question_goes_on_or_stops_and_takes_no_other_answer() {
 #[test]
 fn a_question_is_over_for_what_changed_only_where_its_terms_say_so() {
     let stale = expired(1, AtExpiry::Stale(Vec::new()));
-    assert_eq!(then(waiting(), &[stale.clone()]), Err(Illegal::NotDeclared));
+    assert_eq!(then(waiting(), std::slice::from_ref(&stale)), Err(Illegal::NotDeclared));
     let terms = Terms { if_stale: IfStale::Fail, ..Terms::default() };
     let waiting = vec![accepted(1), started(1), needs_input(1, 1), opened_on(1, terms)];
     let over = then(waiting, &[refused(1), stale]).unwrap();
@@ -324,7 +324,7 @@ fn a_takeover_ends_a_question_and_goes_on_with_the_same_breath() {
     let thread = then(waiting(), &over).unwrap();
     assert_eq!(*thread.state(), ThreadState::Running);
     assert_eq!(thread.questions()[0].state, QuestionState::Cancelled);
-    assert_eq!(thread.clone().after(&answered(1, hash(1), "A")), Err(Illegal::CancelledAlready));
+    assert_eq!(thread.after(&answered(1, hash(1), "A")), Err(Illegal::CancelledAlready));
     let late = then(waiting(), &[answered(1, hash(1), "A"), question_cancelled(1)]);
     assert_eq!(late, Err(Illegal::AnsweredAlready));
 }
