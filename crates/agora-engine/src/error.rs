@@ -240,6 +240,7 @@ impl Error {
             }
             Self::Accept(AcceptError::NotNow { .. } | AcceptError::Held(_)) => (Request, "thread-busy"),
             Self::Accept(AcceptError::NoTerminal(_)) => (Request, "target-without-terminal"),
+            Self::Accept(AcceptError::NotEntitled { .. }) => (Request, "not-entitled"),
             Self::Answer(Refusal::CannotStart { why, .. }) => secret(why),
             Self::Answer(refusal) => (Request, answer(refusal)),
             Self::NothingAsked(_) => (Request, "nothing-asked"),

@@ -1,5 +1,6 @@
 //! The beginning of a dispatch: accepted means recorded, and from then on it is not lost.
 
+use agora_core::answer::Answerer;
 use agora_core::entry::Happening;
 use agora_core::event::Event;
 use agora_core::id::DispatchId;
@@ -7,6 +8,7 @@ use agora_core::job::{Attendance, Job, retry_at};
 use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{Append, LedgerError, Paper};
 use agora_core::record::Record;
+use agora_core::route::NotEntitled;
 use agora_core::state::Illegal;
 use agora_core::wire::manifest::Continuation;
 use agora_core::{ContentHash, Name, ThreadId};
@@ -54,6 +56,14 @@ pub enum AcceptError {
     Held(ThreadId),
     #[error("a takeover needs a local target: an agent at `{0}` cannot be given this terminal")]
     NoTerminal(Name),
+    /// Whoever may not answer the question that is open may not end it by taking the thread over either.
+    #[error("`{}` may not take the thread `{thread}` over while its question is open", by.principal)]
+    NotEntitled {
+        thread: ThreadId,
+        by: Box<Answerer>,
+        #[source]
+        why: NotEntitled,
+    },
     #[error(transparent)]
     Carry(CarryError),
 }

@@ -76,7 +76,8 @@ impl Engine {
                 | AcceptError::KeyReused(_)
                 | AcceptError::DispatchTaken(_)
                 | AcceptError::Held(_)
-                | AcceptError::NoTerminal(_),
+                | AcceptError::NoTerminal(_)
+                | AcceptError::NotEntitled { .. },
             ) => Ok(Found::InOrder),
         }
     }
@@ -135,7 +136,8 @@ impl Engine {
                         AcceptError::KeyReused(_)
                         | AcceptError::DispatchTaken(_)
                         | AcceptError::Held(_)
-                        | AcceptError::NoTerminal(_),
+                        | AcceptError::NoTerminal(_)
+                | AcceptError::NotEntitled { .. },
                     ) => return Ok(view),
                 },
             }

@@ -16,6 +16,7 @@ use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{LedgerError, Paper, ThreadView};
 use agora_core::reason::{Failure, FailureCode};
 use agora_core::record::Record;
+use agora_core::route::entitled;
 use agora_core::state::{AskedQuestion, Illegal, QuestionState, Thread};
 use agora_core::wire::manifest::Continuation;
 
@@ -55,6 +56,7 @@ impl Engine {
             let view = self.view(thread).await.map_err(AcceptError::Carry)?;
             let mut what = steps(&view.thread);
             after(&view.thread, what.clone()).map_err(|why| not_now(thread, why))?;
+            self.see_entitled(&view, by)?;
             let before = self.taken_over_from(&view).await?;
             let dispatch_id = DispatchId::from_entropy(self.world().random());
             let continuation = Continuation::TakenOver { by: by.clone() };
@@ -74,6 +76,16 @@ impl Engine {
                 Err(error) => return Err(AcceptError::Carry(CarryError::Ledger(error))),
             }
         }
+    }
+
+    /// Sees that somebody may end the question that is open.
+    fn see_entitled(&self, view: &ThreadView, by: &Answerer) -> Result<(), AcceptError> {
+        let Some(asked) = open(&view.thread) else { return Ok(()) };
+        let thread = (&view.thread_id, &view.thread);
+        entitled(thread, (&asked.question, &asked.terms), by, self.world().agents).map_err(|why| {
+            let (thread, by) = (view.thread_id.clone(), Box::new(by.clone()));
+            AcceptError::NotEntitled { thread, by, why }
+        })
     }
 
     async fn taken_over_from(&self, view: &ThreadView) -> Result<Job, AcceptError> {

@@ -111,6 +111,17 @@ fn a_takeover_is_cancelled_from_elsewhere_and_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
+fn whoever_may_not_answer_may_not_take_the_question_over_either() {
+    let cli = asker();
+    cli.settings("[[route]]\nsteps = [{ inbox = \"user:somebody-else\" }]\n");
+    asked(&cli);
+    let (seen, code) = take_over(&cli, &[]).finish();
+    assert_eq!(code, Some(2), "{seen}");
+    assert!(seen.contains("may not take the thread"), "{seen}");
+    assert_eq!(questions(&thread(&cli)), ["open"]);
+}
+
+#[test]
 fn what_runs_is_not_taken_over() {
     let cli = asker();
     cli.grant_work();
