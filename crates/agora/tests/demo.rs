@@ -97,7 +97,7 @@ fn without_a_terminal_it_is_played_to_the_end_and_leaves_nothing() {
         "Read every date day-first, by agora/date-fixer",
         "(nothing: no file, index or branch of yours was touched)",
         "receipt of the answer: verified",
-        "by agora-demo (demo)",
+        " (demo)\n",
         "agora run \"",
     ] {
         assert!(stdout.contains(said), "`{said}` is missing:\n{stdout}");
