@@ -14,15 +14,17 @@ const STACK: usize = 128 * 1024;
 
 /// The locks that somebody waits for: a thread for each, however many wait and however often they ask.
 #[derive(Clone, Debug)]
-pub(crate) struct Unlocked<K>(Arc<Mutex<HashMap<K, watch::Receiver<bool>>>>);
-
-impl<K> Default for Unlocked<K> {
-    fn default() -> Self {
-        Self(Arc::default())
-    }
+pub(crate) struct Unlocked<K> {
+    /// What the threads are called, for whoever looks at the process.
+    name: &'static str,
+    watched: Arc<Mutex<HashMap<K, watch::Receiver<bool>>>>,
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static> Unlocked<K> {
+    pub(crate) fn new(name: &'static str) -> Self {
+        Self { name, watched: Arc::default() }
+    }
+
     /// Returns when whoever has the file locked for writing does not any more. `None`: there is no such file, and nobody has.
     pub(crate) async fn wait(
         &self,
@@ -39,13 +41,13 @@ impl<K: Clone + Eq + Hash + Send + 'static> Unlocked<K> {
         key: &K,
         open: impl FnOnce() -> io::Result<Option<File>>,
     ) -> io::Result<Option<watch::Receiver<bool>>> {
-        let mut watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(unlocked) = watched.get(key) {
             return Ok(Some(unlocked.clone()));
         }
         let Some(file) = open()? else { return Ok(None) };
         let (sender, unlocked) = watch::channel(false);
-        let (all, named) = (Arc::clone(&self.0), key.clone());
+        let (all, named) = (Arc::clone(&self.watched), key.clone());
         let waiting = move || {
             let waited = uninterrupted(|| file.lock_shared());
             let _ = file.unlock();
@@ -54,7 +56,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Unlocked<K> {
                 let _ = sender.send(true);
             }
         };
-        thread::Builder::new().name("unlocked".into()).stack_size(STACK).spawn(waiting)?;
+        thread::Builder::new().name(self.name.into()).stack_size(STACK).spawn(waiting)?;
         watched.insert(key.clone(), unlocked.clone());
         Ok(Some(unlocked))
     }

@@ -28,7 +28,7 @@ pub struct LocalLeases {
 
 impl LocalLeases {
     pub fn new(home: Home) -> Self {
-        Self { home, awaited: Unlocked::default() }
+        Self { home, awaited: Unlocked::new("lease") }
     }
 
     /// Names a thread's file, in a directory that exists.

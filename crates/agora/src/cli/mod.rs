@@ -99,6 +99,7 @@ enum Command {
     Init(init::Init),
     #[command(hide = true)]
     Auth(auth::Auth),
+    #[command(hide = true)]
     Doctor(doctor::Doctor),
     #[command(subcommand, visible_alias = "dispatches", hide = true)]
     Dispatch(dispatch::Dispatch),

@@ -71,8 +71,14 @@ pub(super) fn is_held(dir: &DispatchDir) -> io::Result<bool> {
 }
 
 /// Those who wait for lives to end.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Watchers(Unlocked<DispatchId>);
+
+impl Default for Watchers {
+    fn default() -> Self {
+        Self(Unlocked::new("worker-life"))
+    }
+}
 
 impl Watchers {
     /// Returns when nobody has the life any more.

@@ -31,7 +31,8 @@ pub(in super::super) fn plan(job: &Job<'_>, terminal: &Terminal) -> Result<Invoc
     let trust = format!("\n[projects.{work}]\ntrust_level = \"trusted\"\n");
     let environment = settle_in(job, &(config(job, Some(PRESENT), first) + &trust))?;
     let session = job.session.filter(|session| is_harmless(&session.id));
-    let mut arguments: Vec<OsString> = Vec::new();
+    // Its background server would have to be a whole installation, and would end with the wall anyway.
+    let mut arguments: Vec<OsString> = vec!["--no-daemon".into()];
     arguments.extend(session.into_iter().flat_map(|session| ["resume".into(), OsString::from(&session.id)]));
     let sessions = job.place.home().join(HOME).join(SESSIONS);
     let (before, counting) = (session.cloned(), Listening::new(job, session));
