@@ -113,6 +113,25 @@ impl Terminal {
         }
     }
 
+    /// Presses a key again and again until a text is on the screen, as a person does whose key was not heard: programs take no keys in
+    /// the moment in which they draw something new.
+    pub fn press_until_shown(&mut self, keys: &str, text: &str) {
+        let wanted = drawn(text);
+        while !drawn(&self.seen).contains(&wanted) {
+            self.press(keys);
+            while self.says_more() && !drawn(&self.seen).contains(&wanted) {
+                assert!(self.read(), "the command ended without `{text}`: {}", drawn(&self.seen));
+            }
+        }
+    }
+
+    /// Tells whether something comes within the patience of a person.
+    fn says_more(&self) -> bool {
+        let patience = rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
+        let mut master = [rustix::event::PollFd::new(&self.master, rustix::event::PollFlags::IN)];
+        rustix::event::poll(&mut master, Some(&patience)).unwrap() > 0
+    }
+
     /// Types keys.
     pub fn press(&mut self, keys: &str) {
         self.master.write_all(keys.as_bytes()).unwrap();

@@ -207,7 +207,9 @@ fn request_hints(error: &Error) -> Vec<String> {
             "`agora continue ID 'MESSAGE'` goes on there, without a terminal".to_owned()
         }
         Error::Accept(AcceptError::NotEntitled { thread, .. }) => {
-            format!("`agora route test {thread}` says who may; when it is answered, the thread can be taken over")
+            format!(
+                "`agora route test {thread}` says who may; when it is answered, the thread can be taken over"
+            )
         }
         Error::Accept(AcceptError::KeyReused(id)) => {
             format!("`agora show {id}` tells what became of that one; another request wants another key")

@@ -75,8 +75,7 @@ fn claude_is_taken_over_in_the_conversation_in_which_it_asked() {
     terminal.press("\r");
     // It asks whoever sits there before it writes.
     terminal.read_until_shown(&["Do you want to create"]);
-    terminal.press("\r");
-    terminal.read_until_shown(&["It is written."]);
+    terminal.press_until_shown("\r", "It is written.");
     leave(&mut terminal);
     let (seen, code) = terminal.finish();
     assert_eq!(code, Some(0), "{seen}");
