@@ -246,6 +246,16 @@ fn make_dir(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Makes the directories on the way down to a path. What programs behind the wall put in the way goes: nothing is made through a link.
+pub(crate) fn make_way(root: &Path, below: &Path) -> io::Result<()> {
+    let mut path = root.to_owned();
+    for part in below.components() {
+        path.push(part);
+        make_dir(&path)?;
+    }
+    Ok(())
+}
+
 /// Removes whatever has a name. Nothing need have it.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     let done = match fs::symlink_metadata(path) {

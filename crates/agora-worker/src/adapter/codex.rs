@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 
 use super::{
     End, Environment, Invocation, Job, Listener, Runtime, RuntimeExit, Verdict, check_size, version, words,
-    write_aid,
+    write_aid, write_home,
 };
 use crate::child::{Input, SoftSignal, Why};
-use crate::fault::{Fault, workspace};
+use crate::fault::Fault;
 use crate::progress::Progress;
 
 /// Its home, in the agent's.
@@ -69,16 +69,14 @@ fn program(job: &Job<'_>) -> PathBuf {
 
 /// Makes codex's home, with its settings and its login, and returns what it is told by variables.
 fn settle_in(job: &Job<'_>, config: &str) -> Result<Vec<(&'static str, OsString)>, Fault> {
-    let home = job.place.home().join(HOME);
-    fs::create_dir_all(&home).map_err(workspace("making codex's home"))?;
-    fs::write(home.join("config.toml"), config).map_err(workspace("writing codex's settings"))?;
+    let home = Path::new(HOME);
+    write_home(job.place, &home.join("config.toml"), config)?;
     let mut environment = vec![("CODEX_HOME", job.place.inside().home.join(HOME).into_os_string())];
     if let Some(login) = chatgpt(job.environment) {
-        fs::write(home.join("auth.json"), login).map_err(workspace("writing codex's login"))?;
+        write_home(job.place, &home.join("auth.json"), &login)?;
         // In a file, where it looks for them; what it starts need not inherit them.
         environment.extend([CHATGPT_ACCESS, CHATGPT_ID, CHATGPT_ACCOUNT].map(|name| (name, OsString::new())));
     }
-    job.place.give(&home).map_err(workspace("giving codex its home"))?;
     Ok(environment)
 }
 

@@ -31,6 +31,7 @@ use agora_core::time::Timestamp;
 use agora_core::wire::report::{SessionMark, Usage};
 use serde_json::Value;
 
+use crate::archive;
 use crate::child::{Ended, How, Input, SoftSignal, Why};
 use crate::fault::{Fault, workspace};
 use crate::needs_input::{Unreadable, resume::Occasion};
@@ -295,6 +296,19 @@ pub(crate) fn write_aid(place: &Place, name: &str, content: &str) -> Result<Path
     Ok(place.inside().aids.join(name))
 }
 
+/// Writes a file into the agent's home and gives it to the agent. Whatever a setup script put in its way goes: it may be a link, and
+/// the worker may write where the agent may not.
+pub(crate) fn write_home(place: &Place, name: &Path, content: &str) -> Result<(), Fault> {
+    let write = || -> io::Result<()> {
+        archive::make_way(&place.home(), name.parent().unwrap_or(Path::new("")))?;
+        let path = place.home().join(name);
+        archive::remove(&path)?;
+        File::options().write(true).create_new(true).open(&path)?.write_all(content.as_bytes())?;
+        place.give_along(&place.home(), name)
+    };
+    write().map_err(workspace("writing the runtime's settings"))
+}
+
 pub(crate) fn check_size(what: &'static str, size: usize, most: usize) -> Result<(), Fault> {
     if size > most { Err(Fault::TooLarge { what, size, most }) } else { Ok(()) }
 }
@@ -304,4 +318,32 @@ pub(crate) fn words(job: &Job<'_>, resumed: bool) -> Vec<u8> {
     let goes_on = resumed && !matches!(job.task.occasion, Occasion::First);
     let text = if goes_on { &job.follow_up } else { &job.prompt };
     text.clone().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_through_a_link_that_a_setup_script_left() {
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let kept = elsewhere.path().join("config.toml");
+        fs::write(&kept, "kept").unwrap();
+        let variables = [("AGORA_DISPATCH_ID", "d_1".into()), ("AGORA_DISPATCH_DIR", dir.path().into())];
+        let place = Place::new(&variables.map(|(name, value): (_, OsString)| (name.into(), value))).unwrap();
+        fs::create_dir(place.home()).unwrap();
+        let name = Path::new(".codex/config.toml");
+
+        symlink(elsewhere.path(), place.home().join(".codex")).unwrap();
+        write_home(&place, name, "ours").unwrap();
+        assert_eq!(fs::read_to_string(place.home().join(name)).unwrap(), "ours");
+
+        fs::remove_file(place.home().join(name)).unwrap();
+        symlink(&kept, place.home().join(name)).unwrap();
+        write_home(&place, name, "ours again").unwrap();
+        assert_eq!(fs::read_to_string(place.home().join(name)).unwrap(), "ours again");
+        assert_eq!(fs::read_to_string(kept).unwrap(), "kept");
+    }
 }

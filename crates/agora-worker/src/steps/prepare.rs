@@ -17,6 +17,7 @@ use super::environment::Equipped;
 use super::fetch;
 use super::setup::SetUp;
 use crate::adapter::{Environment, Runtime, version};
+use crate::archive;
 use crate::desk::Desk;
 use crate::fault::{Fault, FetchFault, workspace};
 use crate::hashing::Hashing;
@@ -245,20 +246,10 @@ fn baselines(carried: Option<&SealedAt>, laid: &Laid, seal: &Seal, desk: &Desk) 
 /// Makes a directory below the agent's home, with nothing in it. The setup script ran before, and may have put a link on the way: nothing
 /// is written through one.
 fn make_anew(home: &Path, below: &Path) -> io::Result<()> {
-    let mut path = home.to_owned();
-    for part in below.components() {
-        path.push(part);
-        match fs::symlink_metadata(&path) {
-            Ok(data) if data.is_dir() => {}
-            Ok(_) => fs::remove_file(&path)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-    }
-    if path.exists() {
-        fs::remove_dir_all(&path)?;
-    }
-    fs::create_dir_all(&path)
+    archive::make_way(home, below)?;
+    let path = home.join(below);
+    fs::remove_dir_all(&path)?;
+    fs::create_dir(&path)
 }
 
 /// Puts the runtime's conversation back, if this runtime can go on with it.

@@ -1,7 +1,7 @@
 //! Claude Code with a person at it: the same conversation, and nothing that ends a run by itself.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use agora_core::wire::report::{SessionMark, Usage};
 use serde_json::{Value, json};
 
 use super::super::attended::{Attended, Code, newest};
-use super::super::{Invocation, Job, write_aid};
+use super::super::{Invocation, Job, write_aid, write_home};
 use super::envelope::Envelope;
 use super::{always, character, hooks};
-use crate::fault::{Fault, workspace};
+use crate::fault::Fault;
 
 /// How much of a key its owner agrees to by name. It is Claude Code's own measure.
 const KEY_TAIL: usize = 20;
@@ -69,18 +69,9 @@ fn settle_in(job: &Job<'_>) -> Result<(), Fault> {
     write_known(job, &known)
 }
 
-/// Writes what Claude Code knows of its user. Whatever the setup script put there goes: nothing is written through a link.
+/// Writes what Claude Code knows of its user.
 pub(super) fn write_known(job: &Job<'_>, known: &Value) -> Result<(), Fault> {
-    let path = job.place.home().join(".claude.json");
-    let write = || -> std::io::Result<()> {
-        if fs::symlink_metadata(&path).is_ok() {
-            fs::remove_file(&path)?;
-        }
-        let mut file = File::options().write(true).create_new(true).open(&path)?;
-        std::io::Write::write_all(&mut file, known.to_string().as_bytes())?;
-        job.place.give(&path)
-    };
-    write().map_err(workspace("writing the runtime's settings"))
+    write_home(job.place, Path::new(".claude.json"), &known.to_string())
 }
 
 /// Finds the conversation that the person left: they may have begun another. And what it has used, which it notes itself.
@@ -148,6 +139,8 @@ fn total(line: &Value) -> Option<Usage> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn mark(deferred: Option<Value>) -> SessionMark {
