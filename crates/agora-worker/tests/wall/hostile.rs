@@ -2,15 +2,19 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::chown;
 use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::PathBuf;
 
-use agora_core::wall::Level;
+use agora_core::wall::{AGENT_ID, Level};
 use agora_testkit::part::skipped;
 use agora_testkit::worker::Dispatch;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::json;
 
-use super::support::{Setting, give, is_root, settings};
+use super::support::{Setting, USER, give, is_root, settings};
 
 const PYTHON: &str = "/usr/bin/python3";
 
@@ -96,6 +100,7 @@ attempts = {
     "abstract socket": lambda: connect("\0" + spec["abstract"]),
     "become root": lambda: os.setuid(0) or (_ for _ in ()).throw(OSError(1, "was")) if os.getuid() == 0 else os.setuid(0),
     "setuid program": setuid,
+    "terminal": lambda: os.close(os.open(spec["terminal"], os.O_RDWR | os.O_NOCTTY)),
     "device": lambda: os.mknod("/tmp/device", 0o20666, 0x103),
 }
 for name, attempt in attempts.items():
@@ -119,7 +124,19 @@ if os.fork() == 0:
 "#;
 
 /// How many attempts those are.
-const COUNT: usize = 37;
+const COUNT: usize = 38;
+
+/// Opens a terminal as a person's would be, whom the agent is allowed to be.
+fn terminal(owner: u32) -> (OwnedFd, PathBuf) {
+    let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&near).unwrap();
+    unlockpt(&near).unwrap();
+    let far = PathBuf::from(ptsname(&near, Vec::new()).unwrap().into_string().unwrap());
+    if is_root() {
+        chown(&far, Some(owner), None).unwrap();
+    }
+    (near, far)
+}
 
 fn attack(setting: Setting) {
     let dispatch = Dispatch::of(
@@ -140,11 +157,13 @@ fn attack(setting: Setting) {
     let datagram = std::os::unix::net::UnixDatagram::bind(root.join("datagram")).unwrap();
     datagram.set_nonblocking(true).unwrap();
     socket.set_nonblocking(true).unwrap();
+    let (_near, terminal) = terminal(if setting.root { AGENT_ID } else { USER });
     let dispatch = setting.of(dispatch);
     // The worker's id is only known once it runs: it hears what to do after that.
     let mut child = dispatch.command().spawn().unwrap();
     let worker = child.id();
-    let dispatch = dispatch.input(json!({"root": root, "worker": worker, "abstract": abstract_name}));
+    let dispatch = dispatch
+        .input(json!({"root": root, "worker": worker, "abstract": abstract_name, "terminal": terminal}));
     let line = dispatch.bootstrap().to_line();
     if is_root() && !setting.root {
         give(&root);

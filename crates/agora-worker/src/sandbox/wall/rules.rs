@@ -5,6 +5,7 @@ use std::path::Path;
 
 use agora_core::wall::{Access, Level};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::termios::isatty;
 
 use super::{Part, Plan, Refused};
 use crate::sandbox::syscall;
@@ -30,16 +31,11 @@ const OF_FILES: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE.1 | IOCTL_DEV.
 /// What the kernel makes, and everybody may use as far as its own modes allow.
 const KERNELS: [&str; 2] = ["/proc", "/dev"];
 /// Without namespaces: devices that are nobody's, and what programs look up about the machine.
-const DEVICES: [&str; 8] = [
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
-];
+const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+/// Terminals that programs make for themselves. In the same place are those of whoever runs agora, which an agent of theirs could read from.
+const TERMINALS: [&str; 2] = ["/dev/ptmx", "/dev/pts"];
+/// The terminal that a person gave to a program of theirs, and that some open once more.
+const GIVEN: &str = "/proc/self/fd/0";
 
 /// Puts this process under the rules, for good.
 pub(crate) fn restrict(plan: &Plan) -> Result<(), Refused> {
@@ -68,7 +64,9 @@ pub(crate) fn restrict(plan: &Plan) -> Result<(), Refused> {
         allow(Path::new("/"), READ_DIR)?;
     } else {
         allow(Path::new("/proc"), READ | WRITE_FILE)?;
-        for device in DEVICES {
+        let terminals = TERMINALS.into_iter().filter(|_| plan.own_terminals);
+        let given = isatty(std::io::stdin()).then_some(GIVEN);
+        for device in DEVICES.into_iter().chain(terminals).chain(given) {
             // Not every container has all of them.
             let _ = allow(Path::new(device), READ | WRITE_FILE | IOCTL_DEV.1);
         }

@@ -148,8 +148,16 @@ impl View {
             because,
             container: trial.contained,
         };
-        let plan =
-            Plan { level, network: wish.network, agent, landlock: trial.landlock, binds, links, hidden };
+        let plan = Plan {
+            level,
+            network: wish.network,
+            agent,
+            landlock: trial.landlock,
+            own_terminals: level == Level::Namespaces || trial.contained,
+            binds,
+            links,
+            hidden,
+        };
         Ok(Self { plan: Some(plan), inside, built, home_links })
     }
 }
