@@ -56,7 +56,7 @@ impl Agora {
         stop: impl Future<Output = ()>,
         mut tell: impl FnMut(Served),
     ) -> Result<Vec<ThreadId>, Error> {
-        let Some(_serving) = Serving::take(self.home()).await.map_err(Error::Home)? else {
+        let Some(_serving) = Serving::take(self.home()).map_err(Error::Home)? else {
             return Err(Error::ServedAlready);
         };
         let engine = self.engine()?;

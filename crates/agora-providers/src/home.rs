@@ -15,7 +15,7 @@
 //!  bases/<source>/<n>                      a cached copy of what somebody works on
 //!  grounds/<thread>                         what of it is the thread's own, and how its work came home
 //!  repositories/<url>                       a repository that was fetched
-//!  serve.lock                               locked while `agora serve` runs
+//!  serve.lock  serve.turn                   locked while `agora serve` runs
 //!  leases/<thread>                          who carries a thread: a file that is locked while somebody does
 //!  codex/                                   a CODEX_HOME: Codex's login that is agora's own
 //!  adapters/                                a person's own adapters
