@@ -55,16 +55,17 @@ impl ContentHash {
 
     /// Returns as many digits, with the algorithm, as a reference needs and a person can take in.
     pub fn short(&self) -> String {
-        self.with_digits(|digits| format!("{ALGORITHM}{}", &digits[..SHORTEST_PREFIX]))
+        let mut text = String::with_capacity(ALGORITHM.len() + SHORTEST_PREFIX);
+        text.push_str(ALGORITHM);
+        text.extend(self.0[..SHORTEST_PREFIX / 2].iter().flat_map(|byte| pair(*byte)).map(char::from));
+        text
     }
 
     /// Lends the digits out without allocating: lists hold thousands of hashes.
     fn with_digits<T>(&self, use_them: impl FnOnce(&str) -> T) -> T {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut digits = [0; 64];
-        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
-            pair[0] = DIGITS[usize::from(byte >> 4)];
-            pair[1] = DIGITS[usize::from(byte & 15)];
+        for (two, byte) in digits.chunks_exact_mut(2).zip(self.0) {
+            two.copy_from_slice(&pair(byte));
         }
         // Only ASCII was written.
         use_them(str::from_utf8(&digits).unwrap_or_default())
@@ -74,6 +75,12 @@ impl ContentHash {
     pub fn has_prefix(&self, prefix: &HashPrefix) -> bool {
         self.with_digits(|digits| digits.starts_with(&prefix.0))
     }
+}
+
+/// Writes a byte as two hex digits.
+fn pair(byte: u8) -> [u8; 2] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
 }
 
 impl fmt::Display for ContentHash {

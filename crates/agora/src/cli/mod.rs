@@ -16,6 +16,7 @@ mod gc;
 mod image;
 mod inbox;
 mod init;
+mod later;
 mod mcp;
 mod protocol;
 mod route;
@@ -40,6 +41,7 @@ use crate::config::Config;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::{self, Form, Ui};
+use later::Later;
 
 /// The first screen: at most twelve commands, by what a person wants.
 const HELP: &str = "\
@@ -92,63 +94,63 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Demo(demo::Demo),
+    Demo(Later<demo::Demo>),
     #[command(hide = true)]
-    DemoEngine(demo::DemoEngine),
-    Run(Box<run::Run>),
-    Init(init::Init),
+    DemoEngine(Later<demo::DemoEngine>),
+    Run(Later<Box<run::Run>>),
+    Init(Later<init::Init>),
     #[command(hide = true)]
-    Auth(auth::Auth),
+    Auth(Later<auth::Auth>),
     #[command(hide = true)]
-    Doctor(doctor::Doctor),
+    Doctor(Later<doctor::Doctor>),
     #[command(subcommand, visible_alias = "dispatches", hide = true)]
-    Dispatch(dispatch::Dispatch),
-    Ls(dispatch::list::List),
-    Show(dispatch::show::Show),
-    Logs(dispatch::logs::Logs),
-    Inbox(inbox::Inbox),
-    Answer(answer::Answer),
-    Cancel(dispatch::cancel::Cancel),
-    Continue(dispatch::go_on::Continue),
-    Takeover(dispatch::takeover::Takeover),
-    Apply(dispatch::apply::Apply),
+    Dispatch(Later<dispatch::Dispatch>),
+    Ls(Later<dispatch::list::List>),
+    Show(Later<dispatch::show::Show>),
+    Logs(Later<dispatch::logs::Logs>),
+    Inbox(Later<inbox::Inbox>),
+    Answer(Later<answer::Answer>),
+    Cancel(Later<dispatch::cancel::Cancel>),
+    Continue(Later<dispatch::go_on::Continue>),
+    Takeover(Later<dispatch::takeover::Takeover>),
+    Apply(Later<dispatch::apply::Apply>),
     #[command(subcommand, visible_alias = "threads", hide = true)]
-    Thread(thread::Thread),
+    Thread(Later<thread::Thread>),
     #[command(subcommand, hide = true)]
-    Protocol(protocol::Protocol),
+    Protocol(Later<protocol::Protocol>),
     #[command(hide = true)]
-    Status(status::Status),
+    Status(Later<status::Status>),
     #[command(hide = true)]
-    Mcp(mcp::Mcp),
+    Mcp(Later<mcp::Mcp>),
     #[command(hide = true)]
-    Gc(gc::Gc),
+    Gc(Later<gc::Gc>),
     #[cfg(feature = "docker")]
     #[command(subcommand, hide = true)]
-    Image(image::Image),
+    Image(Later<image::Image>),
     #[command(hide = true)]
-    Carry(dispatch::carry::Carry),
+    Carry(Later<dispatch::carry::Carry>),
     #[command(subcommand, hide = true)]
-    Route(route::Route),
+    Route(Later<route::Route>),
     #[command(hide = true)]
-    Serve(serve::Serve),
+    Serve(Later<serve::Serve>),
     #[command(hide = true)]
-    Tell(tell::Tell),
+    Tell(Later<tell::Tell>),
     #[command(subcommand, visible_alias = "capabilities", hide = true)]
-    Capability(capability::Capability),
+    Capability(Later<capability::Capability>),
     #[command(subcommand, visible_alias = "subagents", hide = true)]
-    Subagent(subagent::Subagent),
+    Subagent(Later<subagent::Subagent>),
     #[command(subcommand, visible_alias = "envs", hide = true)]
-    Env(env::Env),
+    Env(Later<env::Env>),
     #[command(hide = true)]
-    Trust(trust::Trust),
+    Trust(Later<trust::Trust>),
     #[command(hide = true)]
-    Deploy(deploy::Deploy),
+    Deploy(Later<deploy::Deploy>),
     #[command(hide = true)]
-    Sync(sync::Sync),
+    Sync(Later<sync::Sync>),
     #[command(hide = true)]
-    Explain(explain::Explain),
+    Explain(Later<explain::Explain>),
     #[command(hide = true)]
-    Completions(completions::Completions),
+    Completions(Later<completions::Completions>),
     #[command(subcommand, hide = true)]
     Worker(Worker),
 }
@@ -202,7 +204,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
         return probe().map(|()| Exit::Done);
     }
     // In every prompt of a shell: as cheap as can be.
-    if let Command::Status(command) = &arguments.command
+    if let Command::Status(Later(command)) = &arguments.command
         && command.is_line()
     {
         return status::line(ui, arguments.namespace);
@@ -213,41 +215,41 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
     })?;
     runtime.block_on(async {
         let done = match arguments.command {
-            Command::Doctor(command) => return command.run(&context).await,
-            Command::Demo(command) => return command.run(&context).await,
-            Command::DemoEngine(command) => return command.run(&context).await,
-            Command::Run(command) => return command.run(&context).await,
-            Command::Dispatch(command) => return command.run(&context).await,
-            Command::Ls(command) => return command.run(&context).await,
-            Command::Show(command) => return command.run(&context).await,
-            Command::Logs(command) => return command.run(&context).await,
-            Command::Inbox(command) => return command.run(&context).await,
-            Command::Answer(command) => return command.run(&context).await,
-            Command::Cancel(command) => return command.run(&context).await,
-            Command::Continue(command) => return command.run(&context).await,
-            Command::Takeover(command) => return command.run(&context).await,
-            Command::Apply(command) => return command.run(&context).await,
-            Command::Thread(command) => return command.run(&context).await,
-            Command::Protocol(command) => return command.run(&context).await,
-            Command::Status(command) => return command.run(&context).await,
-            Command::Mcp(command) => return command.run(&context).await,
-            Command::Gc(command) => return command.run(&context).await,
-            Command::Carry(command) => return command.run(&context).await,
-            Command::Route(command) => return command.run(&context).await,
-            Command::Serve(command) => return command.run(&context).await,
-            Command::Auth(command) => return command.run(&context).await,
-            Command::Init(command) => command.run(&context).await,
+            Command::Doctor(Later(command)) => return command.run(&context).await,
+            Command::Demo(Later(command)) => return command.run(&context).await,
+            Command::DemoEngine(Later(command)) => return command.run(&context).await,
+            Command::Run(Later(command)) => return command.run(&context).await,
+            Command::Dispatch(Later(command)) => return command.run(&context).await,
+            Command::Ls(Later(command)) => return command.run(&context).await,
+            Command::Show(Later(command)) => return command.run(&context).await,
+            Command::Logs(Later(command)) => return command.run(&context).await,
+            Command::Inbox(Later(command)) => return command.run(&context).await,
+            Command::Answer(Later(command)) => return command.run(&context).await,
+            Command::Cancel(Later(command)) => return command.run(&context).await,
+            Command::Continue(Later(command)) => return command.run(&context).await,
+            Command::Takeover(Later(command)) => return command.run(&context).await,
+            Command::Apply(Later(command)) => return command.run(&context).await,
+            Command::Thread(Later(command)) => return command.run(&context).await,
+            Command::Protocol(Later(command)) => return command.run(&context).await,
+            Command::Status(Later(command)) => return command.run(&context).await,
+            Command::Mcp(Later(command)) => return command.run(&context).await,
+            Command::Gc(Later(command)) => return command.run(&context).await,
+            Command::Carry(Later(command)) => return command.run(&context).await,
+            Command::Route(Later(command)) => return command.run(&context).await,
+            Command::Serve(Later(command)) => return command.run(&context).await,
+            Command::Auth(Later(command)) => return command.run(&context).await,
+            Command::Init(Later(command)) => command.run(&context).await,
             #[cfg(feature = "docker")]
-            Command::Image(command) => command.run(&context).await,
-            Command::Capability(command) => command.run(&context).await,
-            Command::Subagent(command) => command.run(&context).await,
-            Command::Env(command) => command.run(&context).await,
-            Command::Trust(command) => command.run(&context),
-            Command::Tell(command) => command.run(&context),
-            Command::Deploy(command) => command.run(&context).await,
-            Command::Sync(command) => command.run(&context).await,
-            Command::Explain(command) => command.run(&context).await,
-            Command::Completions(command) => command.run(&mut Arguments::command()),
+            Command::Image(Later(command)) => command.run(&context).await,
+            Command::Capability(Later(command)) => command.run(&context).await,
+            Command::Subagent(Later(command)) => command.run(&context).await,
+            Command::Env(Later(command)) => command.run(&context).await,
+            Command::Trust(Later(command)) => command.run(&context),
+            Command::Tell(Later(command)) => command.run(&context),
+            Command::Deploy(Later(command)) => command.run(&context).await,
+            Command::Sync(Later(command)) => command.run(&context).await,
+            Command::Explain(Later(command)) => command.run(&context).await,
+            Command::Completions(Later(command)) => command.run(&mut Arguments::command()),
             Command::Worker(Worker::Probe) => Ok(()),
         };
         done.map(|()| Exit::Done)
@@ -372,7 +374,7 @@ mod tests {
         fn check(command: &clap::Command, path: &str) {
             for sub in command
                 .get_subcommands()
-                .filter(|sub| !["worker", "carry", "tell", "demo-engine"].contains(&sub.get_name()))
+                .filter(|sub| !["worker", "carry", "tell", "demo-engine", "help"].contains(&sub.get_name()))
             {
                 let path = format!("{path} {}", sub.get_name());
                 if sub.has_subcommands() {
@@ -384,6 +386,8 @@ mod tests {
                 }
             }
         }
-        check(&Arguments::command(), "agora");
+        let mut command = Arguments::command();
+        command.build();
+        check(&command, "agora");
     }
 }
