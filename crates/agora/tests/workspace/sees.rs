@@ -103,8 +103,11 @@ fn a_linked_worktree_a_fresh_repository_and_a_plain_directory_are_seen() {
     user.git(&user.cli.work(), &["init", "--quiet", "fresh"]);
     let fresh = user.cli.work().join("fresh");
     user.put(&fresh, "first.txt", "x\n");
+    let result = user.dispatch(&fresh, "true");
+    assert!(result["patch"]["gitRef"].is_null() && result["warnings"] == serde_json::json!([]), "{result:#}");
     let result = user.dispatch(&fresh, "git status --short; echo w > w.txt");
     assert_eq!(said(&result), ["?? first.txt"]);
+    assert_eq!(result["warnings"], serde_json::json!([]));
     assert_eq!(
         user.git(&fresh, &["show", "--stat", "--format=%an|%cn", &git_ref(&result)]).lines().next(),
         Some("Ann|agora/w")
