@@ -122,12 +122,41 @@ impl Call<'_> {
         };
         let output = child.wait_with_output().map_err(GitError::Start)?;
         let _ = writer.join();
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Ok((output.status.code(), output.stdout, said))
+        Ok((output.status.code(), output.stdout, complaint(&output.stderr)))
+    }
+}
+
+/// Makes one line of what git complains about: it goes into messages that have one.
+pub(super) fn complaint(stderr: &[u8]) -> String {
+    /// More than that nobody reads.
+    const LONGEST: usize = 400;
+    let text = String::from_utf8_lossy(stderr);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let plain = lines
+        .map(|line| ["fatal: ", "error: "].iter().find_map(|word| line.strip_prefix(word)).unwrap_or(line));
+    let whole = plain.collect::<Vec<_>>().join("; ");
+    match whole.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &whole[..end]),
+        None => whole,
     }
 }
 
 /// Returns a line that git printed.
 pub(crate) fn line(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::complaint;
+
+    #[test]
+    fn a_complaint_is_one_line_and_not_too_long() {
+        let said = "fatal: detected dubious ownership in repository at '/x'\nTo add an exception, call:\n\n\tgit config x\n";
+        let plain =
+            "detected dubious ownership in repository at '/x'; To add an exception, call:; git config x";
+        assert_eq!(complaint(said.as_bytes()), plain);
+        assert_eq!(complaint("ä".repeat(1000).as_bytes()), format!("{}…", "ä".repeat(400)));
+        assert_eq!(complaint(b"\n"), "");
+    }
 }
