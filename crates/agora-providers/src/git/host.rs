@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 
 /// What every call is told before anything else. What is said here goes before what a repository's own configuration says.
@@ -68,6 +68,24 @@ impl Git {
         }
         Call { git: self, command, name: name.to_owned(), input: Vec::new() }
     }
+
+    /// Prepares a call that may compare files with what is kept of them: no filter runs, whoever configured it. Which files have one
+    /// may be the word of an agent by now.
+    pub(crate) fn call_disarmed(&self, dir: &Path, name: &str) -> Result<Call<'_>, GitError> {
+        // There may be none, which git calls a failure.
+        let (_, names, _) =
+            self.call(dir, "config").try_run(["-z", "--name-only", "--get-regexp", "^filter\\."])?;
+        let names = String::from_utf8_lossy(&names).into_owned();
+        let mut count = 0;
+        let mut call = self.call(dir, name);
+        for key in names.split('\0').filter(|key| !key.is_empty()) {
+            let value = if key.ends_with(".required") { "false" } else { "" };
+            call = call.env(&format!("GIT_CONFIG_KEY_{count}"), key);
+            call = call.env(&format!("GIT_CONFIG_VALUE_{count}"), value);
+            count += 1;
+        }
+        Ok(call.env("GIT_CONFIG_COUNT", count.to_string()))
+    }
 }
 
 impl Call<'_> {
@@ -82,9 +100,29 @@ impl Call<'_> {
         self
     }
 
+    /// Lets it begin in another directory.
+    pub fn within(mut self, dir: &Path) -> Self {
+        self.command.current_dir(dir);
+        self
+    }
+
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.input = bytes.into();
         self
+    }
+
+    /// Starts it, for a conversation.
+    pub(super) fn start<T: AsRef<OsStr>>(
+        mut self,
+        arguments: impl IntoIterator<Item = T>,
+    ) -> Result<(Child, ChildStdin, ChildStdout), GitError> {
+        self.command.arg(&self.name).args(arguments);
+        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = self.command.spawn().map_err(GitError::Start)?;
+        match (child.stdin.take(), child.stdout.take()) {
+            (Some(stdin), Some(stdout)) => Ok((child, stdin, stdout)),
+            _ => Err(GitError::Start(io::ErrorKind::BrokenPipe.into())),
+        }
     }
 
     /// Runs it, and returns what it printed.
