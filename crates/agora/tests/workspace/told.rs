@@ -6,6 +6,18 @@ use std::os::unix::fs::chown;
 use crate::support::{Mode, User, warned};
 
 #[test]
+fn what_is_not_in_the_patch_is_named() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    let result = user.dispatch(&dir, "mkfifo pipe; echo w >> a.txt");
+    let words = "`pipe` is not in the patch: it is neither a file nor a symbolic link";
+    assert!(warned(&result).contains(words), "{result:#}");
+    assert!(user.agora(&["show", "@"]).success().contains(&format!("warning:     {words}")));
+    let ran = user.agora(&["apply", "@"]);
+    assert!(ran.code == Some(0) && ran.stderr.contains(words), "{ran:?}");
+}
+
+#[test]
 fn a_ref_that_could_not_be_made_is_made_when_it_can_be() {
     let user = User::new(Mode::Layers);
     let dir = user.repository("main");
@@ -30,6 +42,31 @@ fn a_ref_that_could_not_be_made_is_made_when_it_can_be() {
     user.agora(&["apply", "@", "--branch", "late"]).success();
     assert_eq!(user.git(&dir, &["diff", "--name-only", "main", "late"]), "a.txt\n");
     assert!(user.agora(&["show", "@", "--json"]).json()["patch"]["gitRef"].is_string());
+}
+
+#[test]
+fn what_a_failed_agent_did_until_then_is_said() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.agent("w", "echo w >> a.txt; exit 3");
+    let words = ["dispatch", "run", "--subagent", "w", "--workspace", dir.to_str().unwrap()];
+    let ran = user.agora(&words);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("what it did until then is kept, 1 file changed (+1 -0)"), "{ran:?}");
+    user.agora(&["apply", "@"]).success();
+    assert_eq!(fs::read_to_string(dir.join("a.txt")).unwrap(), "one\ntwo\nthree\nw\n");
+}
+
+#[test]
+fn before_the_first_commit_there_is_nothing_to_compare_with() {
+    let user = User::new(Mode::Layers);
+    user.git(&user.cli.work(), &["init", "--quiet", "fresh"]);
+    let dir = user.cli.work().join("fresh");
+    user.put(&dir, "first.txt", "x\n");
+    user.agent("w", "echo w > w.txt");
+    let words = ["dispatch", "run", "--subagent", "w", "--workspace", dir.to_str().unwrap()];
+    let ran = user.agora(&words);
+    assert!(ran.stderr.contains("`git show refs/agora/t_") && !ran.stderr.contains("warning"), "{ran:?}");
 }
 
 #[test]
