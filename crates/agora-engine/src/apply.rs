@@ -6,7 +6,6 @@ use agora_core::wire::report::Report;
 use agora_providers::ground::{AppliedWork, ApplyError, ApplyTo, LocalGrounds, OnSight};
 
 use crate::agora::Agora;
-use crate::carry::CarryError;
 use crate::error::Error;
 
 /// More than any patch has.
@@ -21,21 +20,18 @@ impl Agora {
         on_sight: OnSight,
     ) -> Result<AppliedWork, Error> {
         let (job, report) = self.last_work(thread).await?;
-        let engine = self.engine()?;
-        let home = engine.world().grounds.came_home(thread, &job.dispatch_id).await;
-        let home = home.map_err(|error| Error::Carry(CarryError::Shelf(error)))?.unwrap_or_default();
         let environment =
             self.settings().map(|settings| settings.git_environment.clone()).unwrap_or_default();
         let grounds = LocalGrounds::new(self.home().clone(), &environment);
-        grounds.apply(&job, &report, home.git_ref.as_deref(), &to, on_sight).map_err(Error::Apply)
+        grounds.apply(&job, &report, &to, on_sight).map_err(unapplied(thread))
     }
 
     /// Returns a thread's work as a patch that `git apply` takes.
     pub async fn work_patch(&self, thread: &ThreadId) -> Result<Vec<u8>, Error> {
         let (job, report) = self.last_work(thread).await?;
-        let patch = report.patch.ok_or(Error::Apply(ApplyError::Nothing))?;
+        let patch = report.patch.ok_or(ApplyError::Nothing).map_err(unapplied(thread))?;
         let bytes = self.read_left(&job.dispatch_id, &patch.artifact.path, 0, PATCH_BYTES).await?;
-        bytes.ok_or(Error::Apply(ApplyError::Nothing))
+        bytes.ok_or(ApplyError::Nothing).map_err(unapplied(thread))
     }
 
     /// Finds the last dispatch of a thread that left a patch.
@@ -52,6 +48,12 @@ impl Agora {
                 return Ok((papers.job, report));
             }
         }
-        Err(Error::Apply(ApplyError::Nothing))
+        let runs = view.thread.dispatches().iter().any(|(_, state)| state.is_live());
+        Err(unapplied(thread)(if runs { ApplyError::Running } else { ApplyError::Nothing }))
     }
+}
+
+fn unapplied(thread: &ThreadId) -> impl FnOnce(ApplyError) -> Error {
+    let thread = thread.clone();
+    move |why| Error::Apply { thread, why }
 }

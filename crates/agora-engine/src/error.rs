@@ -132,8 +132,8 @@ pub enum Error {
     AmbiguousId { text: String, matches: Vec<String> },
     #[error(transparent)]
     Ground(GroundError),
-    #[error(transparent)]
-    Apply(ApplyError),
+    #[error("{why}")]
+    Apply { thread: ThreadId, why: ApplyError },
     #[error(transparent)]
     Accept(AcceptError),
     #[error(transparent)]
@@ -232,7 +232,7 @@ impl Error {
             Self::Ground(GroundError::Refused { .. }) => (Request, "workspace-refused"),
             Self::Ground(GroundError::Git { .. }) => (Outside, "git-failed"),
             Self::Ground(GroundError::Unavailable(error)) => unavailable(error),
-            Self::Apply(error) => apply(error),
+            Self::Apply { why, .. } => apply(why),
             Self::Accept(AcceptError::KeyReused(_)) => (Request, "idempotency-key-reused"),
             Self::Accept(AcceptError::DispatchTaken(_)) => (Request, "dispatch-exists"),
             Self::Accept(AcceptError::NotNow { why: Illegal::QuestionOpen, .. }) => {
@@ -316,12 +316,12 @@ fn image(error: &BuildError) -> (ErrorKind, &'static str) {
 fn apply(error: &ApplyError) -> (ErrorKind, &'static str) {
     use ErrorKind::{Outside, Request};
     match error {
-        ApplyError::Nothing => (Request, "nothing-to-apply"),
-        ApplyError::NoPlace => (Request, "no-source"),
-        ApplyError::NoRef => (Request, "no-ref"),
+        ApplyError::Nothing | ApplyError::Running => (Request, "nothing-to-apply"),
+        ApplyError::NoPlace | ApplyError::Gone(_) => (Request, "no-source"),
+        ApplyError::NoRef | ApplyError::Apart => (Request, "no-ref"),
         ApplyError::Refused { .. } => (Request, "patch-refused"),
-        ApplyError::OnSight(_) => (Request, "apply-wants-yes"),
-        ApplyError::Conflicts(_) => (Request, "apply-conflicts"),
+        ApplyError::OnSight { .. } => (Request, "apply-wants-yes"),
+        ApplyError::Conflicts(_) | ApplyError::Dirty(_) => (Request, "apply-conflicts"),
         ApplyError::Branch(_) => (Request, "branch-refused"),
         ApplyError::NoGit => (Outside, "no-git"),
         ApplyError::Git(_) => (Outside, "git-failed"),

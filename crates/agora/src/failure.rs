@@ -2,7 +2,6 @@
 
 use std::error::Error as _;
 
-use agora_core::Name;
 use agora_core::answer::AnswerError;
 use agora_core::catalogue::ResolveError;
 use agora_core::login::Vendor;
@@ -11,6 +10,7 @@ use agora_core::provider::compute::ComputeError;
 use agora_core::provider::ground::GroundError;
 use agora_core::provider::secret::SecretError;
 use agora_core::secret::SecretValueError;
+use agora_core::{Name, ThreadId};
 #[cfg(feature = "docker")]
 use agora_engine::BuildError;
 use agora_engine::{
@@ -119,7 +119,7 @@ fn hints(error: &Error) -> Vec<String> {
         Error::Ground(GroundError::Refused { hint, .. } | GroundError::Git { hint, .. }) => {
             hint.iter().cloned().collect()
         }
-        Error::Apply(error) => apply_hints(error),
+        Error::Apply { thread, why } => apply_hints(thread, why),
         Error::NoHome => hint("set `AGORA_HOME` to a directory of your own"),
         Error::Render(_) => hint("give it in the input, or make it optional in the template: `{{#name}}…{{/name}}`"),
         Error::Circle { .. } => hint("let one of them stop extending the other"),
@@ -223,26 +223,42 @@ fn request_hints(error: &Error) -> Vec<String> {
 }
 
 /// What to do about work that was not applied.
-fn apply_hints(error: &ApplyError) -> Vec<String> {
-    let hints: &[&str] = match error {
-        ApplyError::Nothing => &["`agora show ID` tells what it did"],
+fn apply_hints(id: &ThreadId, error: &ApplyError) -> Vec<String> {
+    let hint = match error {
+        ApplyError::Nothing => format!("`agora show {id}` tells what it did"),
+        ApplyError::Running => format!("`agora logs -f {id}` follows it; then `agora apply {id}` again"),
         ApplyError::NoPlace | ApplyError::NoRef => {
-            &["`agora apply ID --patch` prints it; `git apply` takes that anywhere"]
+            format!("`agora apply {id} --patch` prints it; `git apply` takes that anywhere")
         }
-        ApplyError::Refused { .. } => &["nothing was changed; `agora apply ID --patch` shows what it holds"],
-        ApplyError::OnSight(_) => &[
-            "nothing was changed; look at them with `agora apply ID --patch`",
-            "`agora apply ID --yes` takes them all the same",
-        ],
-        ApplyError::Conflicts(_) => &[
-            "nothing was changed; `agora apply ID --branch NAME` makes a branch, which git merges with conflict marks",
-            "or put your own changes aside with `git stash`, apply, and `git stash pop`",
-        ],
-        ApplyError::Branch(_) => &["choose another name: `--branch NAME`"],
-        ApplyError::NoGit => &["install git, or take the patch elsewhere: `agora apply ID --patch`"],
-        ApplyError::Git(_) => &["nothing was changed; `agora apply ID --patch` prints it"],
+        ApplyError::Gone(_) => {
+            format!("put it back, or take it elsewhere: `agora apply {id} --patch | git apply`")
+        }
+        ApplyError::Apart => format!("`agora apply {id}` brings it into the files; commit it there with git"),
+        ApplyError::Refused { .. } => {
+            format!("nothing was changed; `agora apply {id} --patch` shows what it holds")
+        }
+        ApplyError::OnSight { .. } => {
+            return vec![
+                format!("nothing was changed; look at them with `agora apply {id} --patch`"),
+                "the same command with `--yes` takes them all the same".to_owned(),
+            ];
+        }
+        ApplyError::Conflicts(_) => {
+            return vec![
+                format!(
+                    "nothing was changed; `agora apply {id} --branch NAME` makes a branch, which git merges with conflict marks"
+                ),
+                "or put your own changes aside with `git stash`, apply, and `git stash pop`".to_owned(),
+            ];
+        }
+        ApplyError::Dirty(_) => format!(
+            "nothing was changed; commit or `git stash` that first, or bring it into the files alone: `agora apply {id}`"
+        ),
+        ApplyError::Branch(_) => "choose another name: `--branch NAME`".to_owned(),
+        ApplyError::NoGit => format!("install git, or take the patch elsewhere: `agora apply {id} --patch`"),
+        ApplyError::Git(_) => format!("nothing was changed; `agora apply {id} --patch` prints it"),
     };
-    hints.iter().map(|&hint| hint.to_owned()).collect()
+    vec![hint]
 }
 
 /// What to do about an answer that did not count.

@@ -65,9 +65,10 @@ fn next(result: &DispatchResult) -> Option<String> {
     }
     let home = result.patch.as_ref().and_then(|patch| patch.git_ref.as_ref());
     if let Some(home) = home.filter(|_| changed(result) > 0) {
-        return Some(format!(
-            "`git diff HEAD...{home}` shows what it changed, `agora apply {id}` brings it into your files"
-        ));
+        // Before the first commit there is nothing to compare with.
+        let began = result.workspace.as_ref().and_then(|workspace| workspace.ground.head.as_ref());
+        let look = began.map_or(format!("git show {home}"), |_| format!("git diff HEAD...{home}"));
+        return Some(format!("`{look}` shows what it changed, `agora apply {id}` brings it into your files"));
     }
     if changed(result) > 0 {
         return Some(format!("`agora logs {id} --part patch` shows what it changed"));
@@ -189,6 +190,12 @@ fn hints(result: &DispatchResult, failure: &Failure) -> Vec<String> {
     let printed = result.started_at.is_some() && result.person.is_none();
     if failure.reason == FailureReason::ProviderFailed && printed {
         hints.push(format!("`agora logs {id}` shows what the agent printed"));
+    }
+    if changed(result) > 0 && result.workspace.is_some() {
+        let patch = result.patch.as_ref().map(change).unwrap_or_default();
+        hints.push(format!(
+            "what it did until then is kept, {patch}: `agora apply {id}` brings it into your files"
+        ));
     }
     hints
 }

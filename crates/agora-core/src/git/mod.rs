@@ -3,6 +3,7 @@
 pub mod index;
 pub mod patch;
 pub mod pattern;
+pub mod sight;
 
 use pattern::{Pattern, Steps};
 

@@ -117,42 +117,6 @@ pub fn is_refused(path: &[u8]) -> bool {
     path.contains(&0) || path.split(|&byte| byte == b'/').any(odd)
 }
 
-/// Files that tools act upon as soon as they are there: an editor, a shell, a package manager, a build on a server.
-const ON_SIGHT: [&str; 22] = [
-    ".envrc",
-    ".vscode/",
-    ".idea/",
-    ".fleet/",
-    ".zed/",
-    ".claude/",
-    ".codex/",
-    ".cursor/",
-    ".mcp.json",
-    ".devcontainer/",
-    ".husky/",
-    ".githooks/",
-    ".pre-commit-config.yaml",
-    ".github/workflows/",
-    ".github/actions/",
-    ".gitlab-ci.yml",
-    ".circleci/",
-    ".travis.yml",
-    "azure-pipelines.yml",
-    "Jenkinsfile",
-    ".gitattributes",
-    ".gitmodules",
-];
-
-/// Tells whether a tool acts upon a file as soon as it is there. At any depth: projects lie in projects.
-pub fn acts_on_sight(path: &[u8]) -> bool {
-    let path = String::from_utf8_lossy(path).to_ascii_lowercase();
-    let slashed = format!("/{path}");
-    ON_SIGHT.iter().map(|name| name.to_ascii_lowercase()).any(|name| match name.strip_suffix('/') {
-        Some(_) => slashed.contains(&format!("/{name}")),
-        None => slashed.ends_with(&format!("/{name}")),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,20 +137,10 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_root_or_acts_on_sight_is_known() {
+    fn what_leaves_the_root_is_known() {
         for path in ["../x", "/x", "a//b", "a/.git/hooks/x", ".GIT/config", "a/./b", "git~1/x"] {
             assert!(is_refused(path.as_bytes()), "{path}");
         }
         assert!(!is_refused(b"a/.github/x") && !is_refused(b".gitignore"));
-        for path in [
-            ".envrc",
-            "a/.vscode/tasks.json",
-            ".github/workflows/ci.yml",
-            ".Claude/settings.json",
-            "x/.gitlab-ci.yml",
-        ] {
-            assert!(acts_on_sight(path.as_bytes()), "{path}");
-        }
-        assert!(!acts_on_sight(b"src/envrc") && !acts_on_sight(b".github/README.md"));
     }
 }

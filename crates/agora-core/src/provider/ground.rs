@@ -35,6 +35,8 @@ pub struct CameHome {
     pub commit: Option<String>,
     /// How many commits of the agent's own are in it.
     pub own_commits: u64,
+    /// Something was in the way that may go: trying again can bring it.
+    pub unfinished: bool,
     pub warnings: Vec<String>,
 }
 

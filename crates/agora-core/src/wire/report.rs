@@ -138,6 +138,19 @@ pub struct PatchReport {
     pub left_out: Vec<LeftOut>,
 }
 
+impl PatchReport {
+    /// Says what is not in the patch, by name as far as a person reads on.
+    pub fn left_out_told(&self) -> Vec<String> {
+        const NAMED: usize = 5;
+        let named = self.left_out.iter().take(NAMED);
+        let mut told: Vec<String> =
+            named.map(|left| format!("`{}` is not in the patch: {}", left.path, left.why)).collect();
+        let more = self.left_out.len().saturating_sub(NAMED);
+        told.extend((more > 0).then(|| format!("{more} more are not in the patch; `--json` lists them")));
+        told
+    }
+}
+
 /// A file that was not captured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

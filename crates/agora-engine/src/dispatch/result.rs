@@ -169,6 +169,8 @@ impl From<Read> for DispatchResult {
             redacted_files: patch.redacted_files,
             left_out: patch.left_out,
         };
+        let left_out = report.patch.iter().flat_map(PatchReport::left_out_told);
+        let warnings = report.warnings.iter().chain(&home.warnings).cloned().chain(left_out).collect();
         Self {
             state: shown_state(StateWord::from(&view.state), view.claim.is_some()),
             exit_code: exit_code(&view.state),
@@ -192,7 +194,7 @@ impl From<Read> for DispatchResult {
             workspace_saved: report.workspace_saved,
             resumed_with: report.resumed_with,
             versions: report.versions,
-            warnings: report.warnings.into_iter().chain(home.warnings.iter().cloned()).collect(),
+            warnings,
             workspace: job.ground.map(|ground| Workspace { ground: *ground, via: report.workspace }),
             place,
             person: job.continuation.as_ref().and_then(Continuation::person).map(|by| by.principal.clone()),

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 
 /// What every call is told before anything else. What is said here goes before what a repository's own configuration says.
@@ -68,6 +68,24 @@ impl Git {
         }
         Call { git: self, command, name: name.to_owned(), input: Vec::new() }
     }
+
+    /// Prepares a call that may compare files with what is kept of them: no filter runs, whoever configured it. Which files have one
+    /// may be the word of an agent by now.
+    pub(crate) fn call_disarmed(&self, dir: &Path, name: &str) -> Result<Call<'_>, GitError> {
+        // There may be none, which git calls a failure.
+        let (_, names, _) =
+            self.call(dir, "config").try_run(["-z", "--name-only", "--get-regexp", "^filter\\."])?;
+        let names = String::from_utf8_lossy(&names).into_owned();
+        let mut count = 0;
+        let mut call = self.call(dir, name);
+        for key in names.split('\0').filter(|key| !key.is_empty()) {
+            let value = if key.ends_with(".required") { "false" } else { "" };
+            call = call.env(&format!("GIT_CONFIG_KEY_{count}"), key);
+            call = call.env(&format!("GIT_CONFIG_VALUE_{count}"), value);
+            count += 1;
+        }
+        Ok(call.env("GIT_CONFIG_COUNT", count.to_string()))
+    }
 }
 
 impl Call<'_> {
@@ -82,9 +100,29 @@ impl Call<'_> {
         self
     }
 
+    /// Lets it begin in another directory.
+    pub fn within(mut self, dir: &Path) -> Self {
+        self.command.current_dir(dir);
+        self
+    }
+
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.input = bytes.into();
         self
+    }
+
+    /// Starts it, for a conversation.
+    pub(super) fn start<T: AsRef<OsStr>>(
+        mut self,
+        arguments: impl IntoIterator<Item = T>,
+    ) -> Result<(Child, ChildStdin, ChildStdout), GitError> {
+        self.command.arg(&self.name).args(arguments);
+        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = self.command.spawn().map_err(GitError::Start)?;
+        match (child.stdin.take(), child.stdout.take()) {
+            (Some(stdin), Some(stdout)) => Ok((child, stdin, stdout)),
+            _ => Err(GitError::Start(io::ErrorKind::BrokenPipe.into())),
+        }
     }
 
     /// Runs it, and returns what it printed.
@@ -122,12 +160,41 @@ impl Call<'_> {
         };
         let output = child.wait_with_output().map_err(GitError::Start)?;
         let _ = writer.join();
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Ok((output.status.code(), output.stdout, said))
+        Ok((output.status.code(), output.stdout, complaint(&output.stderr)))
+    }
+}
+
+/// Makes one line of what git complains about: it goes into messages that have one.
+pub(super) fn complaint(stderr: &[u8]) -> String {
+    /// More than that nobody reads.
+    const LONGEST: usize = 400;
+    let text = String::from_utf8_lossy(stderr);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let plain = lines
+        .map(|line| ["fatal: ", "error: "].iter().find_map(|word| line.strip_prefix(word)).unwrap_or(line));
+    let whole = plain.collect::<Vec<_>>().join("; ");
+    match whole.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &whole[..end]),
+        None => whole,
     }
 }
 
 /// Returns a line that git printed.
 pub(crate) fn line(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::complaint;
+
+    #[test]
+    fn a_complaint_is_one_line_and_not_too_long() {
+        let said = "fatal: detected dubious ownership in repository at '/x'\nTo add an exception, call:\n\n\tgit config x\n";
+        let plain =
+            "detected dubious ownership in repository at '/x'; To add an exception, call:; git config x";
+        assert_eq!(complaint(said.as_bytes()), plain);
+        assert_eq!(complaint("ä".repeat(1000).as_bytes()), format!("{}…", "ä".repeat(400)));
+        assert_eq!(complaint(b"\n"), "");
+    }
 }

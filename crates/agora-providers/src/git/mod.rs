@@ -3,5 +3,6 @@
 pub(crate) mod config;
 pub(crate) mod host;
 pub(crate) mod layout;
+pub(crate) mod reserved;
 
 pub use host::{Git, GitError};

@@ -9,98 +9,105 @@
 //!
 //! Everything that the agent could have written is data here: its configuration, hooks, filters and attributes are not even copied.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use agora_core::git::patch;
+use agora_core::git::patch::PathBytes;
 use agora_core::ground::{Author, Ground};
 use agora_core::job::Job;
 use agora_core::provider::Unavailable;
 use agora_core::provider::ground::CameHome;
-use agora_core::wire::report::{Artifact, Report};
+use agora_core::wire::report::{Artifact, PatchReport, Report};
 use agora_core::{ContentHash, DispatchId, ThreadId};
 
-use super::base::BASES;
+use super::keeping::{Keeping, listed, told};
 use super::local::LocalGrounds;
-use super::own::{Origin, Own, Why, Work, said};
+use super::own::{Commit, Own, Why, said};
 use super::repository::is_id;
-use super::take::{FILES, dir_of, unavailable};
+use super::take::{dir_of, unavailable};
+use super::work::{Origin, Work};
 use crate::dispatch_dir::DispatchDir;
+use crate::git::Git;
 use crate::git::host::line;
 use crate::git::layout::Layout;
-
+use crate::home::read_capped;
 use crate::shelf::untrusted::{self, Found};
 
-/// No patch of a worker's is larger.
-pub(super) const PATCH_BYTES: u64 = 300 << 20;
-/// Nor are all objects that it keeps.
+/// No objects that a worker keeps are more.
 const COMMITS_BYTES: u64 = 300 << 20;
 /// How many commits an agent makes at most.
 const COMMITS: u64 = 10_000;
-const EMPTY_TREES: [&str; 2] = [
-    "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
-    "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
-];
 
 impl LocalGrounds {
     /// Names the note of how a dispatch's work came home.
-    pub(super) fn note(&self, thread: &ThreadId, dispatch: &DispatchId) -> PathBuf {
+    fn note(&self, thread: &ThreadId, dispatch: &DispatchId) -> PathBuf {
         dir_of(self.home.root(), thread).join(format!("home-{dispatch}.json"))
     }
 
-    pub(super) fn bring_home_now(&self, job: &Job, report: &Report) -> Result<(), Unavailable> {
-        let note = self.note(&job.thread_id, &job.dispatch_id);
-        let Some(ground) = &job.ground else { return Ok(()) };
-        if note.exists() {
-            return Ok(());
+    /// Reads how a dispatch's work came home, if it did.
+    pub(super) fn came_home_now(
+        &self,
+        thread: &ThreadId,
+        dispatch: &DispatchId,
+    ) -> Result<Option<CameHome>, Unavailable> {
+        let path = self.note(thread, dispatch);
+        let bytes = read_capped(&path, 1 << 20).map_err(|error| unavailable("read", &path, error))?;
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    }
+
+    /// Brings work home, unless it is there: what did not come the last time is tried again.
+    pub(super) fn bring_home_now(&self, job: &Job, report: &Report) -> Result<CameHome, Unavailable> {
+        let Some(ground) = &job.ground else { return Ok(CameHome::default()) };
+        if ground.source.repository().is_none() {
+            return Ok(CameHome::default());
         }
-        let Some(top) = ground.source.repository() else { return Ok(()) };
+        if let Some(home) = self.came_home_now(&job.thread_id, &job.dispatch_id)?
+            && !home.unfinished
+        {
+            return Ok(home);
+        }
         let mut home = CameHome::default();
-        let Some(git) = &self.git else {
-            home.warnings.push(
-                "there is no git on the PATH: the work is kept as a patch, and not as a ref".to_owned(),
-            );
-            return self.put_note(&note, &home);
+        let failed = match &self.git {
+            None => {
+                Some("there is no git on the PATH: the work is kept as a patch, and not as a ref".to_owned())
+            }
+            Some(git) => {
+                let came = self.come(git, job, ground, report, &mut home);
+                came.err().map(|why| format!("the work is kept as a patch, and not as a ref: {why}"))
+            }
         };
-        let quarantine =
-            dir_of(self.home.root(), &job.thread_id).join(format!("quarantine-{}", job.dispatch_id));
-        let _ = crate::shelf::remove(&quarantine);
-        let coming = Coming {
-            own: Own { git, dir: &quarantine },
-            ground,
-            job,
-            report,
-            top: Path::new(top),
-            out: DispatchDir::new(&self.home, &job.dispatch_id).out(),
-            origin: Origin {
-                files: dir_of(self.home.root(), &job.thread_id).join(FILES),
-                base: ground
-                    .base
-                    .as_ref()
-                    .map(|base| self.home.root().join("bases").join(base).join("files")),
-            },
-        };
-        let came = coming.come(&mut home);
-        let _ = crate::shelf::remove(&quarantine);
-        if let Err(why) = came {
-            home.warnings.push(format!("the work is kept as a patch, and not as a ref: {why}"));
+        if let Some(why) = failed {
+            home = CameHome { unfinished: true, warnings: vec![why], ..CameHome::default() };
         }
-        self.put_note(&note, &home)
-    }
-
-    /// Says where the files are as they were when a ground was taken.
-    pub(super) fn origin(&self, job: &Job, ground: &Ground) -> Origin {
-        Origin {
-            files: dir_of(self.home.root(), &job.thread_id).join(FILES),
-            base: ground.base.as_ref().map(|base| self.home.root().join(BASES).join(base).join("files")),
-        }
-    }
-
-    fn put_note(&self, note: &Path, home: &CameHome) -> Result<(), Unavailable> {
-        let bytes = serde_json::to_vec(home).map_err(|error| unavailable("write", note, error.into()))?;
+        let note = self.note(&job.thread_id, &job.dispatch_id);
+        let bytes = serde_json::to_vec(&home).map_err(|error| unavailable("write", &note, error.into()))?;
         // A thread whose ground is gone needs no note either.
-        if note.parent().is_some_and(Path::is_dir) { self.home.put(note, &bytes) } else { Ok(()) }
+        if note.parent().is_some_and(Path::is_dir) {
+            self.home.put(&note, &bytes)?;
+        }
+        Ok(home)
+    }
+
+    fn come(
+        &self,
+        git: &Git,
+        job: &Job,
+        ground: &Ground,
+        report: &Report,
+        home: &mut CameHome,
+    ) -> Result<(), Why> {
+        let (Some(patch), Some(top)) = (&report.patch, ground.source.repository()) else { return Ok(()) };
+        let thread_dir = dir_of(self.home.root(), &job.thread_id);
+        let quarantine = thread_dir.join(format!("quarantine-{}", job.dispatch_id));
+        let _ = crate::shelf::remove(&quarantine);
+        let origin = Origin::of(self.home.root(), &thread_dir, ground).map_err(|error| error.to_string())?;
+        let out = DispatchDir::new(&self.home, &job.dispatch_id).out();
+        let own = Own { git, dir: &quarantine };
+        let came = Coming { own, ground, job, report, top: Path::new(top), out, origin }.come(patch, home);
+        let _ = crate::shelf::remove(&quarantine);
+        came
     }
 }
 
@@ -115,46 +122,58 @@ struct Coming<'a> {
 }
 
 impl Coming<'_> {
-    fn come(&self, home: &mut CameHome) -> Result<(), Why> {
-        let Some(patch_at) = &self.report.patch else { return Ok(()) };
-        let bytes = self.left(&patch_at.artifact, PATCH_BYTES)?;
-        let changes = patch::changes(&bytes).map_err(|error| error.to_string())?;
+    fn come(&self, patch: &PatchReport, home: &mut CameHome) -> Result<(), Why> {
+        let work = Work::read(&self.out, patch)?;
         let layout = Layout::of(self.top).map_err(|error| error.to_string())?;
         let layout = layout.ok_or_else(|| format!("`{}` is no repository any more", self.top.display()))?;
         self.own.prepare(self.top, Some(&layout))?;
         let head = self.ground.head.as_deref();
-        let tip = match self.own_commits(head, home) {
-            Ok(tip) => tip,
-            Err(why) => {
-                home.warnings
-                    .push(format!("the agent's own commits are not kept, its work is one commit: {why}"));
-                None
-            }
-        };
-        if changes.is_empty() && tip.is_none() {
+        let tip = self.own_commits(head, home).unwrap_or_else(|why| {
+            home.warnings
+                .push(format!("the agent's own commits are not kept, its work is one commit: {why}"));
+            None
+        });
+        let hidden = work.hidden().count();
+        if hidden > 0 {
+            home.warnings.push(format!("{} with a secret in it is not in the ref", counted(hidden)));
+        }
+        if tip.is_none() && work.touched().is_empty() {
             return Ok(());
         }
-        let work = Work::new(&bytes, &changes, &patch_at.redacted_files);
-        if !work.left.is_empty() {
-            home.warnings.push(format!("{} with a secret in it is not in the ref", counted(work.left.len())));
-        }
+        let tree = self.tree(&work, &layout, home)?;
         let parent = tip.as_deref().or(head);
-        let tree = self.tree(&work, head, parent)?;
-        let old =
-            parent.map(|parent| self.own.read(&["rev-parse", &format!("{parent}^{{tree}}")])).transpose()?;
         let commit = match parent {
-            Some(parent) if old.as_deref() == Some(&*tree) => parent.to_owned(),
-            _ => self.commit(&tree, parent)?,
+            Some(parent) if self.tree_of(parent)? == tree => parent.to_owned(),
+            Some(_) => self.commit(&tree, parent)?,
+            None if self.own.all(&tree)?.is_empty() => return Ok(()),
+            None => self.commit(&tree, None)?,
         };
+        if Some(&*commit) == head {
+            return Ok(());
+        }
+        if let Some(tip) = tip {
+            home.warnings.extend(self.taken_back(&tip, &tree, &work)?);
+        }
         let name = format!("refs/agora/{}", self.job.thread_id);
         self.own.read(&["update-ref", &name, &commit])?;
-        self.hand_over(&name)?;
+        self.own.hand_over(self.top, &format!("+{name}:{name}"))?;
         (home.git_ref, home.commit) = (Some(name), Some(commit));
         Ok(())
     }
 
-    fn left(&self, artifact: &Artifact, most: u64) -> Result<Vec<u8>, Why> {
-        left(&self.out, artifact, most)
+    fn tree_of(&self, commit: &str) -> Result<String, Why> {
+        self.own.read(&["rev-parse", &format!("{commit}^{{tree}}")])
+    }
+
+    /// Says what the agent committed that is no part of its work: agora's own files, what git ignores, a submodule's new commit.
+    fn taken_back(&self, tip: &str, tree: &str, work: &Work) -> Result<Option<String>, Why> {
+        let touched = work.touched();
+        let differs = self.own.differing(Some(tip), tree)?;
+        let back = differs.into_iter().filter(|entry| !touched.contains(&entry.path));
+        let back: Vec<String> = back.map(|entry| String::from_utf8_lossy(&entry.path).into_owned()).collect();
+        let said =
+            format!("the agent committed {}, not in its patch: the last commit takes it back", listed(&back));
+        Ok((!back.is_empty()).then_some(said))
     }
 
     /// Takes in the agent's own commits. Returns the last one, if there is one beyond where it began.
@@ -163,13 +182,13 @@ impl Coming<'_> {
         if !is_id(&commits.head) || Some(&*commits.head) == head {
             return Ok(None);
         }
-        let bytes = self.left(&commits.artifact, COMMITS_BYTES)?;
+        let bytes = left(&self.out, &commits.artifact, COMMITS_BYTES)?;
         self.unpack(&bytes).map_err(|error| error.to_string())?;
         let range = |command: &str, more: &[&str]| {
             let not: Vec<String> = head.map(|head| format!("^{head}")).into_iter().collect();
             let arguments =
                 more.iter().copied().chain([&*commits.head]).chain(not.iter().map(String::as_str));
-            self.own.git.call(self.own.dir, command).run(arguments).map(|out| line(&out)).map_err(said)
+            self.own.call(command).run(arguments).map(|out| line(&out)).map_err(said)
         };
         let most = format!("--max-count={}", COMMITS + 1);
         let count: u64 = range("rev-list", &["--count", &most])?.parse().unwrap_or(u64::MAX);
@@ -213,17 +232,21 @@ impl Coming<'_> {
         Ok(())
     }
 
-    /// Builds the tree that the work ended with: the parent's, with every file that the patch is about as it ended.
-    fn tree(&self, work: &Work<'_>, head: Option<&str>, parent: Option<&str>) -> Result<String, Why> {
-        let touched = work.touched();
-        if touched.is_empty() {
-            return parent.map_or(Ok(EMPTY_TREES[0].to_owned()), |parent| {
-                self.own.read(&["rev-parse", &format!("{parent}^{{tree}}")])
-            });
+    /// Builds the tree that the work ended with: the one that it began with, with every file that the patch is about as it ended, and
+    /// nothing else. Whatever else the agent committed is no part of what anybody sees before they take it.
+    fn tree(&self, work: &Work, layout: &Layout, home: &mut CameHome) -> Result<String, Why> {
+        let head = self.ground.head.as_deref();
+        let mut paths: BTreeSet<PathBytes> = work.touched();
+        let keeping = Keeping::of(self.own, self.top, layout, head)?;
+        let apart = keeping.apart(&paths)?;
+        home.warnings.extend(told(&apart, "in the patch, and not in the ref"));
+        paths.retain(|path| !apart.contains_key(path));
+        if paths.is_empty() {
+            return self.own.tree(head, &[]);
         }
-        let sides = self.own.sides(work, head, &self.origin)?;
-        let after = self.own.entries(&sides.after, &touched)?;
-        self.own.tree_with(parent, &after)
+        let sides = self.own.sides(work, &self.origin)?;
+        let kept = keeping.keep(self.own.entries(&sides.after, &paths)?)?;
+        self.own.tree(head, &kept)
     }
 
     fn commit(&self, tree: &str, parent: Option<&str>) -> Result<String, Why> {
@@ -232,34 +255,15 @@ impl Coming<'_> {
         let message = format!(
             "{subagent}: what was not committed\n\nThread: {thread_id}\nDispatch: {dispatch_id}\nSubagent: {subagent}\n"
         );
-        let author = self.ground.author.clone().unwrap_or_else(Author::nobody);
-        let committer = Author::committer(subagent);
-        // By the time of the worker's end, so that whoever does it again makes the same commit.
-        let date = format!("@{} +0000", self.report.ended_at.as_millis() / 1000);
-        let call = self.own.git.call(self.own.dir, "commit-tree").input(message);
-        let call = call.env("GIT_AUTHOR_NAME", author.name).env("GIT_AUTHOR_EMAIL", author.email);
-        let call = call.env("GIT_COMMITTER_NAME", committer.name).env("GIT_COMMITTER_EMAIL", committer.email);
-        let call = call.env("GIT_AUTHOR_DATE", &date).env("GIT_COMMITTER_DATE", &date);
-        let parents = parent.into_iter().flat_map(|parent| ["-p", parent]);
-        call.run([tree].into_iter().chain(parents)).map(|out| line(&out)).map_err(said)
-    }
-
-    /// Lets the user's repository fetch it: every object is checked on the way in.
-    fn hand_over(&self, name: &str) -> Result<(), Why> {
-        let arguments =
-            ["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc", "--no-recurse-submodules"];
-        let refs = format!("+{name}:{name}");
-        let from = self.own.dir.to_string_lossy();
-        self.own
-            .git
-            .call(self.top, "fetch")
-            .set("fetch.fsckObjects=true")
-            .set("transfer.fsckObjects=true")
-            .set("protocol.file.allow=always")
-            .set("fetch.writeCommitGraph=false")
-            .run(arguments.into_iter().chain(["--", &*from, &*refs]))
-            .map(drop)
-            .map_err(said)
+        self.own.commit(&Commit {
+            tree,
+            parent,
+            message: &message,
+            author: self.ground.author.clone().unwrap_or_else(Author::nobody),
+            committer: Author::committer(subagent),
+            // By the time of the worker's end, so that whoever does it again makes the same commit.
+            date: Some(format!("@{} +0000", self.report.ended_at.as_millis() / 1000)),
+        })
     }
 }
 

@@ -176,7 +176,7 @@ impl Grounds for LocalGrounds {
             return Ok(());
         }
         let (this, job, report) = (self.clone(), job.clone(), report.clone());
-        blocking(move || this.bring_home_now(&job, &report)).await
+        blocking(move || this.bring_home_now(&job, &report).map(drop)).await
     }
 
     async fn came_home(
@@ -184,9 +184,7 @@ impl Grounds for LocalGrounds {
         thread: &ThreadId,
         dispatch: &DispatchId,
     ) -> Result<Option<CameHome>, Unavailable> {
-        let path = self.note(thread, dispatch);
-        let bytes = read_capped(&path, 1 << 20).map_err(|error| unavailable("read", &path, error))?;
-        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+        self.came_home_now(thread, dispatch)
     }
 
     async fn moved(&self, of: &[(ThreadId, Ground)]) -> Vec<Vec<Difference>> {

@@ -7,16 +7,18 @@
 //! ```
 //!
 //! `index` and `base` are the cache, `copy` reads what may change meanwhile, `repository` makes what an agent's git sees, `commit`
-//! takes a commit instead of a working tree, `homecoming` brings work back as a ref, `apply` into the
-//! user's own tree, both with a repository of our `own`; `local` is the provider, `moved` tells
-//! whether a source is still what was taken.
+//! takes a commit instead of a working tree. `homecoming` brings `work` back as a ref, `apply` into the user's own tree, both with a
+//! repository of our `own`; `keeping` knows how git keeps what is in a working tree. `local` is the provider, `moved` tells whether a
+//! source is still what was taken.
 
 mod apply;
 mod base;
+mod blob;
 mod commit;
 mod copy;
 mod homecoming;
 mod index;
+mod keeping;
 mod local;
 mod moved;
 mod own;
@@ -24,6 +26,7 @@ mod pick;
 mod repository;
 mod take;
 mod walk;
+mod work;
 
 pub use apply::{AppliedWork, ApplyError, ApplyTo, OnSight};
 pub use local::LocalGrounds;

@@ -1,68 +1,32 @@
 //! A repository of our own, beside the user's: trees are built there, and whatever came from an agent is checked there.
+//!
+//! Nobody's configuration counts in it, so that nothing which attributes name can run: no filter, no merge driver.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use agora_core::git::patch::Change;
+use agora_core::git::patch::PathBytes;
+use agora_core::ground::Author;
 
-use super::walk::at;
-use crate::git::host::line;
+use super::blob::{Blob, Standing};
+use super::work::{Origin, Work};
+use crate::git::host::{Call, line};
 use crate::git::layout::Layout;
 use crate::git::{Git, GitError};
 
 /// Why something could not be done.
 pub(super) type Why = String;
 
-/// A patch, and what of it counts.
-#[derive(Debug)]
-pub(super) struct Work<'a> {
-    pub(super) patch: &'a [u8],
-    pub(super) changes: &'a [Change],
-    /// What is in it without its secret, and so is not what the agent wrote.
-    pub(super) left: Vec<&'a Change>,
+/// What a tree or an index has at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) path: PathBytes,
+    /// Its mode and its id. `None`: nothing.
+    pub(super) object: Option<(String, String)>,
 }
 
-impl<'a> Work<'a> {
-    pub(super) fn new(patch: &'a [u8], changes: &'a [Change], redacted: &[String]) -> Self {
-        let is_redacted =
-            |change: &&Change| redacted.iter().any(|name| *name == String::from_utf8_lossy(&change.path));
-        Self { patch, changes, left: changes.iter().filter(is_redacted).collect() }
-    }
-
-    /// Returns every path that something happens to.
-    pub(super) fn touched(&self) -> BTreeSet<&'a [u8]> {
-        let counts = self.changes.iter().filter(|change| !self.left.contains(change));
-        counts.flat_map(|change| [Some(&*change.path), change.from.as_deref()]).flatten().collect()
-    }
-}
-
-/// Where files are as they were when the ground was taken.
-#[derive(Debug)]
-pub(super) struct Origin {
-    pub(super) files: PathBuf,
-    pub(super) base: Option<PathBuf>,
-}
-
-impl Origin {
-    /// Finds a file as it was. A link counts as what it says.
-    pub(super) fn read(&self, path: &[u8]) -> Option<(&'static str, Vec<u8>)> {
-        use std::os::unix::ffi::OsStringExt;
-        use std::os::unix::fs::PermissionsExt;
-        let all = [Some(&self.files), self.base.as_ref()];
-        let (path, meta) = all.into_iter().flatten().find_map(|root| {
-            let path = at(root, path);
-            Some((path.clone(), fs::symlink_metadata(path).ok()?))
-        })?;
-        if meta.is_symlink() {
-            return Some(("120000", fs::read_link(path).ok()?.into_os_string().into_vec()));
-        }
-        let mode = if meta.permissions().mode() & 0o100 == 0 { "100644" } else { "100755" };
-        meta.is_file().then(|| fs::read(path).ok()).flatten().map(|bytes| (mode, bytes))
-    }
-}
-
-/// What a patch makes of what.
+/// What a patch makes of what: trees of the paths that it is about, and of nothing else.
 #[derive(Debug)]
 pub(super) struct Sides {
     pub(super) before: String,
@@ -76,7 +40,7 @@ pub(super) struct Own<'a> {
     pub(super) dir: &'a Path,
 }
 
-impl Own<'_> {
+impl<'a> Own<'a> {
     /// Makes it: the user's objects can be read there, and nothing else is theirs.
     pub(super) fn prepare(&self, top: &Path, layout: Option<&Layout>) -> Result<(), Why> {
         fs::create_dir_all(self.dir).map_err(|error| error.to_string())?;
@@ -84,9 +48,8 @@ impl Own<'_> {
             Some(_) => line(&self.git.call(top, "rev-parse").run(["--show-object-format"]).map_err(said)?),
             None => "sha1".to_owned(),
         };
-        let init = self.git.call(self.dir, "init").env("GIT_CONFIG_GLOBAL", "/dev/null");
         let format = format!("--object-format={format}");
-        init.run(["--quiet", "--bare", "--template=", &format, "."]).map_err(said)?;
+        self.call("init").run(["--quiet", "--bare", "--template=", &format, "."]).map_err(said)?;
         let Some(layout) = layout else { return Ok(()) };
         let lines: Vec<String> =
             layout.objects().iter().map(|path| format!("{}\n", path.display())).collect();
@@ -101,95 +64,208 @@ impl Own<'_> {
         Ok(())
     }
 
-    /// Builds the trees before and after a patch. Before it: a commit's, with every file that the patch is about as it was in the
-    /// workspace, because what was not committed then is part of what the patch stands on.
-    pub(super) fn sides(&self, work: &Work<'_>, head: Option<&str>, origin: &Origin) -> Result<Sides, Why> {
-        let mut info = Vec::new();
-        let mut files: Vec<_> = work.touched().into_iter().map(|path| (path, origin.read(path))).collect();
-        // What goes first makes room for what comes.
-        files.sort_by_key(|(_, file)| file.is_some());
-        for (path, file) in files {
-            self.entry(&mut info, path, file)?;
-        }
-        let index = self.index(head, "sides.index", info)?;
-        let on = |command: &str| self.git.call(self.dir, command).env("GIT_INDEX_FILE", &index);
-        let tree = || on("write-tree").run([""; 0]).map(|out| line(&out)).map_err(said);
-        let before = tree()?;
-        let excludes = work.left.iter().map(|change| format!("--exclude={}", escaped(&change.path)));
-        let arguments = ["--cached", "--whitespace=nowarn"].map(str::to_owned).into_iter().chain(excludes);
-        on("apply").input(work.patch).run(arguments).map_err(said)?;
-        Ok(Sides { before, after: tree()? })
-    }
-
-    /// Returns the id of nothing, which is as long as every other one here.
-    fn no_id(&self) -> String {
-        let config = fs::read_to_string(self.dir.join("config")).unwrap_or_default();
-        "0".repeat(if config.contains("sha256") { 64 } else { 40 })
-    }
-
-    /// Writes what stands at a path as git takes it in: nothing takes it away.
-    pub(super) fn entry(
-        &self,
-        info: &mut Vec<u8>,
-        path: &[u8],
-        file: Option<(&str, Vec<u8>)>,
-    ) -> Result<(), Why> {
-        match file {
-            Some((mode, bytes)) => {
-                let id = self
-                    .git
-                    .call(self.dir, "hash-object")
-                    .input(bytes)
-                    .run(["-w", "--stdin"])
-                    .map_err(said)?;
-                info.extend(format!("{mode} {}\t", line(&id)).bytes());
-            }
-            None => info.extend(format!("0 {}\t", self.no_id()).bytes()),
-        }
-        info.extend(path);
-        info.push(0);
-        Ok(())
-    }
-
-    /// Makes an index of a commit, or of nothing, with some entries of our own.
-    fn index(&self, commit: Option<&str>, name: &str, info: Vec<u8>) -> Result<PathBuf, Why> {
-        let index = self.dir.join(name);
-        let on = |command: &str| self.git.call(self.dir, command).env("GIT_INDEX_FILE", &index);
-        on("read-tree").run([commit.unwrap_or("--empty")]).map_err(said)?;
-        on("update-index").input(info).run(["-z", "--index-info"]).map_err(said)?;
-        Ok(index)
-    }
-
-    /// Reads what stands at some paths of a tree, as git takes it in.
-    pub(super) fn entries(&self, tree: &str, touched: &BTreeSet<&[u8]>) -> Result<Vec<u8>, Why> {
-        let listed = self.git.call(self.dir, "ls-tree").run(["-r", "-z", tree]).map_err(said)?;
-        let (mut info, mut there) = (Vec::new(), BTreeSet::new());
-        for entry in listed.split(|&byte| byte == 0).filter(|entry| !entry.is_empty()) {
-            let Some(tab) = entry.iter().position(|&byte| byte == b'\t') else { continue };
-            if touched.contains(&entry[tab + 1..]) {
-                there.insert(&entry[tab + 1..]);
-                info.extend(entry);
-                info.push(0);
-            }
-        }
-        let mut gone = Vec::new();
-        for path in touched.difference(&there) {
-            self.entry(&mut gone, path, None)?;
-        }
-        Ok([gone, info].concat())
-    }
-
-    /// Builds the tree of a commit with some entries of our own.
-    pub(super) fn tree_with(&self, commit: Option<&str>, info: &[u8]) -> Result<String, Why> {
-        let index = self.index(commit, "last.index", info.to_vec())?;
-        let call = self.git.call(self.dir, "write-tree").env("GIT_INDEX_FILE", &index);
-        call.run([""; 0]).map(|out| line(&out)).map_err(said)
+    /// Prepares a call that only this repository's own configuration counts for.
+    pub(super) fn call(&self, command: &str) -> Call<'a> {
+        let call = self.git.call(self.dir, command).env("GIT_DIR", self.dir);
+        call.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1")
     }
 
     pub(super) fn read(&self, arguments: &[&str]) -> Result<String, Why> {
         let (command, rest) = arguments.split_first().ok_or("no command")?;
-        self.git.call(self.dir, command).run(rest).map(|out| line(&out)).map_err(said)
+        self.call(command).run(rest).map(|out| line(&out)).map_err(said)
     }
+
+    /// Builds the trees before and after a patch. Before it: every file that it is about as it was in the workspace, because what was
+    /// not committed then is part of what the patch stands on.
+    pub(super) fn sides(&self, work: &Work, origin: &Origin) -> Result<Sides, Why> {
+        let before = self.store(origin.read(&work.touched())?)?;
+        let index = self.index(None, "sides.index", &before)?;
+        let on = |command: &str| self.call(command).env("GIT_INDEX_FILE", &index);
+        let tree = || on("write-tree").run([""; 0]).map(|out| line(&out)).map_err(said);
+        let before = tree()?;
+        let excludes = work.hidden().map(|change| format!("--exclude={}", escaped(&change.path)));
+        let arguments = ["--cached", "--whitespace=nowarn"].map(str::to_owned).into_iter().chain(excludes);
+        on("apply").input(&*work.patch).run(arguments).map_err(said)?;
+        Ok(Sides { before, after: tree()? })
+    }
+
+    /// Stores bytes as they are. In one call, whatever they are called: a name may have any byte in it.
+    pub(super) fn store(&self, files: Vec<Standing>) -> Result<Vec<Entry>, Why> {
+        let dir = self.dir.join("stored");
+        let failed = |error: std::io::Error| error.to_string();
+        fs::create_dir_all(&dir).map_err(failed)?;
+        let mut names = String::new();
+        for (number, blob) in files.iter().filter_map(|(_, blob)| blob.as_ref()).enumerate() {
+            fs::write(dir.join(number.to_string()), &blob.bytes).map_err(failed)?;
+            names.extend(["stored/", &number.to_string(), "\n"]);
+        }
+        let ids = self.call("hash-object").input(names).run(["-w", "--no-filters", "--stdin-paths"]);
+        let ids = String::from_utf8_lossy(&ids.map_err(said)?).into_owned();
+        fs::remove_dir_all(&dir).map_err(failed)?;
+        let mut ids = ids.lines();
+        let entries = files.into_iter().map(|(path, blob)| {
+            let object = match blob {
+                Some(blob) => {
+                    Some((blob.mode, ids.next().ok_or("git stored less than it was given")?.into()))
+                }
+                None => None,
+            };
+            Ok(Entry { path, object })
+        });
+        entries.collect()
+    }
+
+    /// Makes an index of a commit or tree, or of nothing, with some entries of our own.
+    pub(super) fn index(&self, tree: Option<&str>, name: &str, entries: &[Entry]) -> Result<PathBuf, Why> {
+        let index = self.dir.join(name);
+        let on = |command: &str| self.call(command).env("GIT_INDEX_FILE", &index);
+        on("read-tree").run([tree.unwrap_or("--empty")]).map_err(said)?;
+        on("update-index").input(self.info(entries)).run(["-z", "--index-info"]).map_err(said)?;
+        Ok(index)
+    }
+
+    /// Writes entries as git takes them in. What goes first makes room for what comes.
+    pub(super) fn info(&self, entries: &[Entry]) -> Vec<u8> {
+        let config = fs::read_to_string(self.dir.join("config")).unwrap_or_default();
+        // The id of nothing is as long as every other one here.
+        let nothing = "0".repeat(if config.contains("sha256") { 64 } else { 40 });
+        let (gone, there): (Vec<&Entry>, Vec<&Entry>) =
+            entries.iter().partition(|entry| entry.object.is_none());
+        let mut info = Vec::new();
+        for entry in gone.into_iter().chain(there) {
+            let (mode, id) = entry.object.as_ref().map_or(("0", &*nothing), |(mode, id)| (mode, id));
+            info.extend(format!("{mode} {id}\t").bytes());
+            info.extend(&entry.path);
+            info.push(0);
+        }
+        info
+    }
+
+    /// Builds the tree of a commit, or of nothing, with some entries of our own.
+    pub(super) fn tree(&self, commit: Option<&str>, entries: &[Entry]) -> Result<String, Why> {
+        let index = self.index(commit, "last.index", entries)?;
+        let call = self.call("write-tree").env("GIT_INDEX_FILE", &index);
+        call.run([""; 0]).map(|out| line(&out)).map_err(said)
+    }
+
+    /// Reads what stands in a tree.
+    pub(super) fn all(&self, tree: &str) -> Result<Vec<Entry>, Why> {
+        let listed = self.call("ls-tree").run(["-r", "-z", "--full-tree", tree]).map_err(said)?;
+        Ok(listed_entries(&listed))
+    }
+
+    /// Reads what stands at some paths of a tree.
+    pub(super) fn entries(&self, tree: &str, paths: &BTreeSet<PathBytes>) -> Result<Vec<Entry>, Why> {
+        Ok(only(self.all(tree)?, paths))
+    }
+
+    /// Reads the bytes of files and links.
+    pub(super) fn blobs(&self, entries: &[Entry]) -> Result<Vec<Standing>, Why> {
+        let ids = entries.iter().filter_map(|entry| entry.object.as_ref());
+        let asked: String = ids.map(|(_, id)| format!("{id}\n")).collect();
+        let out = self.call("cat-file").input(asked).run(["--batch"]).map_err(said)?;
+        let mut rest = &out[..];
+        let mut next = || {
+            let end = rest.iter().position(|&byte| byte == b'\n')?;
+            let size: usize = str::from_utf8(&rest[..end]).ok()?.rsplit(' ').next()?.parse().ok()?;
+            let bytes = rest.get(end + 1..end + 1 + size)?.to_vec();
+            rest = rest.get(end + size + 2..)?;
+            Some(bytes)
+        };
+        let read = entries.iter().map(|entry| {
+            let blob = match &entry.object {
+                Some((mode, id)) => {
+                    let bytes = next().ok_or_else(|| format!("the object `{id}` is not there"))?;
+                    Some(Blob { mode: mode.clone(), bytes })
+                }
+                None => None,
+            };
+            Ok((entry.path.clone(), blob))
+        });
+        read.collect()
+    }
+
+    /// Returns what differs between two trees, as the second has it. Nothing is the empty tree.
+    pub(super) fn differing(&self, from: Option<&str>, to: &str) -> Result<Vec<Entry>, Why> {
+        let Some(from) = from else { return self.all(to) };
+        let out = self.call("diff-tree").run(["-r", "-z", "--no-renames", from, to]).map_err(said)?;
+        let mut parts = out.split(|&byte| byte == 0).filter(|part| !part.is_empty());
+        let mut entries = Vec::new();
+        // `:<old mode> <mode> <old id> <id> <status>`, and the path.
+        while let (Some(about), Some(path)) = (parts.next(), parts.next()) {
+            let about = line(about);
+            let words: Vec<&str> = about.split(' ').collect();
+            let [_, mode, _, id, status] = words[..] else { return Err(format!("git said `{about}`")) };
+            let object = (status != "D").then(|| (mode.to_owned(), id.to_owned()));
+            entries.push(Entry { path: path.to_vec(), object });
+        }
+        Ok(entries)
+    }
+
+    /// Makes a commit.
+    pub(super) fn commit(&self, commit: &Commit<'_>) -> Result<String, Why> {
+        let Commit { tree, parent, message, author, committer, date } = commit;
+        let call = self.call("commit-tree").input(message.as_bytes());
+        let call = call.env("GIT_AUTHOR_NAME", &author.name).env("GIT_AUTHOR_EMAIL", &author.email);
+        let call = call.env("GIT_COMMITTER_NAME", &committer.name);
+        let call = call.env("GIT_COMMITTER_EMAIL", &committer.email);
+        let dates = ["GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"];
+        let call =
+            date.iter().fold(call, |call, date| dates.iter().fold(call, |call, name| call.env(name, date)));
+        let parents = parent.iter().flat_map(|parent| ["-p", parent]);
+        call.run([*tree].into_iter().chain(parents)).map(|out| line(&out)).map_err(said)
+    }
+
+    /// Lets the user's repository fetch: every object is checked on the way in, and nothing runs.
+    pub(super) fn hand_over(&self, top: &Path, refs: &str) -> Result<(), Why> {
+        let arguments =
+            ["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc", "--no-recurse-submodules"];
+        let from = self.dir.to_string_lossy();
+        self.git
+            .call(top, "fetch")
+            .set("fetch.fsckObjects=true")
+            .set("transfer.fsckObjects=true")
+            .set("protocol.file.allow=always")
+            .set("fetch.writeCommitGraph=false")
+            .run(arguments.into_iter().chain(["--", &*from, refs]))
+            .map(drop)
+            .map_err(said)
+    }
+}
+
+/// A commit that is to be made.
+#[derive(Debug)]
+pub(super) struct Commit<'a> {
+    pub(super) tree: &'a str,
+    pub(super) parent: Option<&'a str>,
+    pub(super) message: &'a str,
+    pub(super) author: Author,
+    pub(super) committer: Author,
+    /// As git reads it. `None`: now.
+    pub(super) date: Option<String>,
+}
+
+/// Reads entries as `ls-tree` and `ls-files` list them: about it, a tab, its path.
+pub(super) fn listed_entries(listed: &[u8]) -> Vec<Entry> {
+    let parsed = listed.split(|&byte| byte == 0).filter_map(|entry| {
+        let tab = entry.iter().position(|&byte| byte == b'\t')?;
+        let about = str::from_utf8(&entry[..tab]).ok()?;
+        // One says `<mode> <kind> <id>`, the other `<mode> <id> <stage>`.
+        let mode = about.split(' ').next()?;
+        let id = about.split(' ').skip(1).find(|word| super::repository::is_id(word))?;
+        Some(Entry { path: entry[tab + 1..].to_vec(), object: Some((mode.to_owned(), id.to_owned())) })
+    });
+    parsed.collect()
+}
+
+/// Returns what stands at some paths, of all that there is, in the order of the paths.
+pub(super) fn only(all: Vec<Entry>, paths: &BTreeSet<PathBytes>) -> Vec<Entry> {
+    let mut there: Vec<Entry> = all.into_iter().filter(|entry| paths.contains(&entry.path)).collect();
+    let known: BTreeSet<&PathBytes> = there.iter().map(|entry| &entry.path).collect();
+    let gone: Vec<PathBytes> = paths.iter().filter(|path| !known.contains(path)).cloned().collect();
+    there.extend(gone.into_iter().map(|path| Entry { path, object: None }));
+    there.sort_by(|one, other| one.path.cmp(&other.path));
+    there
 }
 
 /// Writes a path so that a pattern means it alone.

@@ -38,7 +38,7 @@ pub(crate) enum Unkept {
     Io(#[from] io::Error),
 }
 
-/// Reads which commit HEAD names. `None`: the workspace has no repository.
+/// Reads which commit HEAD names. `None`: the workspace has no repository, or one without a commit.
 pub(crate) fn head(work: &Path) -> Result<Option<String>, Unkept> {
     let git = work.join(".git");
     match fs::symlink_metadata(&git) {
@@ -48,7 +48,7 @@ pub(crate) fn head(work: &Path) -> Result<Option<String>, Unkept> {
     }
     let mut name = "HEAD".to_owned();
     for _ in 0..5 {
-        let Some(text) = text(work, &name)? else { return packed_ref(work, &name).map(Some) };
+        let Some(text) = text(work, &name)? else { return packed_ref(work, &name) };
         match text.strip_prefix("ref:") {
             Some(next) => name = next.trim().to_owned(),
             None => return if is_id(&text) { Ok(Some(text)) } else { Err(Unkept::Head) },
@@ -70,11 +70,19 @@ fn text(work: &Path, name: &str) -> Result<Option<String>, Unkept> {
     }
 }
 
-fn packed_ref(work: &Path, name: &str) -> Result<String, Unkept> {
-    let refs = read(work, ".git/packed-refs", 64 << 20).map_err(|_| Unkept::Head)?;
+/// Looks for a ref among those that share a file. A branch that is nowhere has no commit yet.
+fn packed_ref(work: &Path, name: &str) -> Result<Option<String>, Unkept> {
+    let refs = match read(work, ".git/packed-refs", 64 << 20) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        refs => refs.map_err(|_| Unkept::Head)?,
+    };
     let refs = String::from_utf8_lossy(&refs);
     let found = refs.lines().find_map(|line| line.strip_suffix(name)?.strip_suffix(' '));
-    found.filter(|id| is_id(id)).map(str::to_owned).ok_or(Unkept::Head)
+    match found {
+        Some(id) if is_id(id) => Ok(Some(id.to_owned())),
+        None if name.starts_with("refs/heads/") => Ok(None),
+        Some(_) | None => Err(Unkept::Head),
+    }
 }
 
 fn read(work: &Path, below: &str, most: u64) -> io::Result<Vec<u8>> {

@@ -34,8 +34,8 @@ fn conflicts_are_named_and_nothing_is_changed() {
     let before = Untouched::look(&user, &dir);
     let said = user.agora(&["apply", "@"]).failure(2);
     assert!(said.contains("`a.txt` changed here, too") && said.contains("nothing was changed"), "{said}");
-    let said = user.agora(&["apply", "@", "--commit"]).failure(3);
-    assert!(said.contains("a.txt"), "{said}");
+    let said = user.agora(&["apply", "@", "--commit"]).failure(2);
+    assert!(said.contains("`a.txt` changed here, too"), "{said}");
     assert_eq!(Untouched::look(&user, &dir), before);
     user.agora(&["apply", "@", "--branch", "theirs"]).success();
     let said = user.agora(&["apply", "@", "--branch", "theirs"]).failure(2);
@@ -89,6 +89,49 @@ fn what_tools_act_upon_wants_a_yes_and_links_are_not_written_through() {
     let said = user.agora(&["apply", "@"]).failure(2);
     assert!(said.contains("behind a symbolic link"), "{said}");
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+}
+
+#[test]
+fn a_link_by_a_name_that_tools_act_upon_and_one_that_leads_out_want_a_yes() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.dispatch(
+        &dir,
+        "mkdir cfg; echo {} > cfg/tasks.json; for n in .vscode .claude .github; do ln -s cfg $n; done; \
+         ln -s /etc/passwd evil; ln -s ../../up src/up; ln -s ../a.txt src/fine; git add -A; git commit -qm links",
+    );
+    let before = Untouched::look(&user, &dir);
+    for words in [&["apply", "@"][..], &["apply", "@", "--commit"], &["apply", "@", "--branch", "links"]] {
+        let said = user.agora(words).failure(2);
+        assert!(said.contains("tools act upon `.claude`, `.github`, `.vscode` as soon"), "{said}");
+        assert!(said.contains("links lead out of the tree: `evil`, `src/up`"), "{said}");
+        assert!(said.contains("--yes") && !said.contains(" ID"), "{said}");
+    }
+    assert_eq!(Untouched::look(&user, &dir), before);
+    user.agora(&["apply", "@", "--yes"]).success();
+    assert_eq!(fs::read_link(dir.join("evil")).unwrap(), std::path::Path::new("/etc/passwd"));
+}
+
+#[test]
+fn a_directory_that_became_a_link_is_no_way_out() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.dispatch(&dir, "mkdir other; echo x > other/x; rm -r src; ln -s other src");
+    for _again in 0..2 {
+        user.agora(&["apply", "@"]).success();
+        assert_eq!(fs::read_link(dir.join("src")).unwrap(), std::path::Path::new("other"));
+        assert_eq!(fs::read_to_string(dir.join("other/x")).unwrap(), "x\n");
+    }
+    // A file of the user's is in the directory that is to go.
+    user.git(&dir, &["clean", "-fdq"]);
+    user.git(&dir, &["checkout", "--quiet", "."]);
+    fs::remove_file(dir.join("src")).ok();
+    user.git(&dir, &["checkout", "--quiet", "."]);
+    user.put(&dir, "src/users.txt", "x\n");
+    let before = Untouched::look(&user, &dir).files_only();
+    let said = user.agora(&["apply", "@"]).failure(2);
+    assert!(said.contains("`src` changed here, too"), "{said}");
+    assert_eq!(Untouched::look(&user, &dir).files_only(), before);
 }
 
 #[test]

@@ -7,8 +7,12 @@
 
 mod apply;
 mod commits;
+mod contention;
 mod hostile;
+mod kept;
 mod sees;
 mod support;
 mod thread;
+mod told;
 mod trouble;
+mod whole;

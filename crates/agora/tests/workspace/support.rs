@@ -193,9 +193,28 @@ impl Untouched {
     }
 }
 
+impl Untouched {
+    /// What the files hold, whenever they were written.
+    pub(crate) fn files_only(self) -> Vec<(PathBuf, Vec<u8>)> {
+        self.files.into_iter().map(|(path, content, _)| (path, content)).collect()
+    }
+}
+
 /// Returns the agent's own words, line by line.
 pub(crate) fn said(result: &Value) -> Vec<String> {
     result["output"]["text"].as_str().unwrap().lines().map(str::to_owned).collect()
+}
+
+/// Returns what a result warns of, in one text.
+pub(crate) fn warned(result: &Value) -> String {
+    result["warnings"].to_string()
+}
+
+/// Returns which files the last work's patch is about.
+pub(crate) fn patched(user: &User) -> Vec<String> {
+    let patch = user.agora(&["apply", "@", "--patch"]).success();
+    let names = patch.lines().filter_map(|line| line.strip_prefix("diff --git a/")?.split(" b/").next());
+    names.map(str::to_owned).collect()
 }
 
 pub(crate) fn git_ref(result: &Value) -> String {

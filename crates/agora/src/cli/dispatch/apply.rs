@@ -1,6 +1,6 @@
 //! `agora apply`: brings a thread's work into the tree that it was taken from.
 
-use agora_engine::{ApplyTo, OnSight};
+use agora_engine::{AppliedWork, ApplyTo, OnSight};
 use clap::Args;
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::ui;
 /// Bring a thread's work into your own tree
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Bring a thread's work into the tree that it was taken from: the files of the working tree, merged three ways with what you changed meanwhile, all or nothing. The index stays as it is. Hooks of the repository do not run.\n\nFiles that tools act upon as soon as they are there, such as `.envrc`, `.vscode/` or workflows, are named first and want `--yes`. Files in which a secret was hidden are not what the agent wrote, and are skipped.",
+    long_about = "Bring a thread's work into the tree that it was taken from: the files of the working tree, merged three ways with what you changed meanwhile, all or nothing. The index stays as it is. Hooks of the repository do not run.\n\nFiles that tools act upon as soon as they are there, such as `.envrc`, `.vscode/` or workflows, and links that lead out of the tree are named first and want `--yes`. Files in which a secret was hidden are not what the agent wrote, and are skipped.",
     after_help = "Examples:\n  agora apply @\n  agora apply t_7f3k --branch fix-parser\n  agora apply @ --patch | git apply --stat\n  agora dispatch apply @ --commit"
 )]
 pub(in crate::cli) struct Apply {
@@ -29,7 +29,7 @@ pub(in crate::cli) struct Apply {
     /// Print it as a patch, and change nothing
     #[arg(long, group = "to")]
     patch: bool,
-    /// Also files that tools act upon as soon as they are there
+    /// Also files that tools act upon as soon as they are there, and links that lead out of the tree
     #[arg(long)]
     yes: bool,
 }
@@ -49,23 +49,42 @@ impl Apply {
             }
             return Ok(Exit::Done);
         }
-        let (to, word) = match (self.branch, self.commit) {
-            (Some(name), _) => (ApplyTo::Branch(name.clone()), format!("the branch `{name}`")),
-            (None, true) => (ApplyTo::Commit, "a commit on the current branch".to_owned()),
-            (None, false) => (ApplyTo::WorkingTree, "the working tree".to_owned()),
+        let to = match (self.branch, self.commit) {
+            (Some(name), _) => ApplyTo::Branch(name),
+            (None, true) => ApplyTo::Commit,
+            (None, false) => ApplyTo::WorkingTree,
         };
         let on_sight = if self.yes { OnSight::Take } else { OnSight::Refuse };
-        let applied = agora.apply_work(thread.id(), to, on_sight).await?;
+        let applied = agora.apply_work(thread.id(), to.clone(), on_sight).await?;
         if !applied.skipped.is_empty() {
             let names = applied.skipped.join("`, `");
             context.ui.warn(format_args!("skipped, because a secret is hidden in it: `{names}`"));
         }
+        for warning in &applied.warnings {
+            context.ui.warn(warning);
+        }
         context.ui.result(
             || {
-                json!({"threadId": thread.id(), "files": applied.files, "skipped": applied.skipped, "commit": applied.commit})
+                json!({
+                    "threadId": thread.id(), "files": applied.files, "skipped": applied.skipped,
+                    "commit": applied.commit, "branch": applied.branch, "warnings": applied.warnings
+                })
             },
-            || format!("{} in {word}\n", counted(applied.files.len(), "file")),
+            || format!("{} {}\n", counted(applied.files.len(), "file"), place(&to, &applied)),
         )?;
         Ok(Exit::Done)
+    }
+}
+
+/// Says where the work is now.
+fn place(to: &ApplyTo, applied: &AppliedWork) -> String {
+    match (to, &applied.branch, &applied.commit) {
+        (ApplyTo::WorkingTree, _, _) => "in the working tree".to_owned(),
+        (ApplyTo::Branch(name), _, _) => format!("in the branch `{name}`"),
+        (ApplyTo::Commit, Some(branch), _) => format!("in a commit on `{branch}`"),
+        (ApplyTo::Commit, None, Some(_)) => {
+            "in a commit on a detached HEAD: `git switch -c NAME` gives it a branch".to_owned()
+        }
+        (ApplyTo::Commit, None, None) => "committed already: there is nothing new in it".to_owned(),
     }
 }

@@ -1,0 +1,110 @@
+//! The work as one commit on what is checked out, with the files and the index.
+
+use std::collections::BTreeSet;
+
+use agora_core::git::patch::PathBytes;
+use agora_core::ground::Author;
+
+use super::super::keeping::{Keeping, told};
+use super::super::own::{Commit, Entry, Why, listed_entries, only, said};
+use super::merged::Merged;
+use super::written::Written;
+use super::{AppliedWork, ApplyError, Applying};
+use crate::git::host::line;
+use crate::git::reserved::Reserved;
+
+/// The ref of our own repository that the user's fetches from.
+const COMMITTED: &str = "refs/agora-apply/commit";
+
+impl Applying<'_> {
+    /// Commits on what is checked out, and changes files and index with it. All three, or none.
+    pub(super) fn commit(
+        &self,
+        merged: &Merged,
+        paths: &BTreeSet<PathBytes>,
+        applied: &mut AppliedWork,
+    ) -> Result<(), ApplyError> {
+        let git = |why: Why| ApplyError::Git(why);
+        let layout = self.layout.as_ref().ok_or(ApplyError::NoRef)?;
+        let head = self.own.git.call(self.top, "rev-parse").run(["--verify", "--quiet", "HEAD"]);
+        let head = line(&head.map_err(|_| git("there is no commit to add to".to_owned()))?);
+        let keeping = Keeping::of(self.own, self.top, layout, Some(&head)).map_err(git)?;
+        let apart = keeping.apart(paths).map_err(git)?;
+        let held: BTreeSet<PathBytes> =
+            paths.iter().filter(|path| !apart.contains_key(*path)).cloned().collect();
+        if held.is_empty() {
+            return Err(ApplyError::Apart);
+        }
+        applied.warnings.extend(told(&apart, "in the files, and not in the commit"));
+        let of = |entries: &[Entry]| only(entries.to_vec(), &held);
+        let committed = self.own.entries(&head, &held).map_err(git)?;
+        self.check_clean(&committed, &keeping.keep(of(&merged.ours)).map_err(git)?, &held)?;
+        let kept = keeping.keep(of(&merged.merged)).map_err(git)?;
+        if kept == committed {
+            Written::write(self.top, &merged.steps)?.keep();
+            return Ok(());
+        }
+        let tree = self.own.tree(Some(&head), &kept).map_err(git)?;
+        let commit = self.make(&tree, &head).map_err(git)?;
+        // From here on the branch is nobody else's, and a way back is there until the very last step.
+        let reason = format!("agora apply {}", self.job.thread_id);
+        let call = self.own.git.call(self.top, "update-ref").set("core.logAllRefUpdates=true");
+        let reserved =
+            Reserved::take(call, "HEAD", &commit, &head, &reason).map_err(|error| git(said(error)))?;
+        let written = Written::write(self.top, &merged.steps)?;
+        self.index(&kept).map_err(git)?;
+        if let Err(error) = reserved.commit() {
+            // What could not be taken back here is what the user's index says and HEAD does not.
+            let _ = self.index(&committed);
+            return Err(git(said(error)));
+        }
+        written.keep();
+        let branch = self.own.git.call(self.top, "symbolic-ref").run(["--quiet", "--short", "HEAD"]);
+        (applied.commit, applied.branch) = (Some(commit), branch.ok().map(|name| line(&name)));
+        Ok(())
+    }
+
+    /// Sees that the user has not changed anything that the work is about: a commit of it would take that along, or lose it.
+    fn check_clean(
+        &self,
+        committed: &[Entry],
+        here: &[Entry],
+        paths: &BTreeSet<PathBytes>,
+    ) -> Result<(), ApplyError> {
+        let listed = self.own.git.call(self.top, "ls-files").run(["-s", "-z", "--full-name"]);
+        let staged = only(listed_entries(&listed.map_err(|error| ApplyError::Git(said(error)))?), paths);
+        // In a merge, an index has more than one at a path.
+        let alone =
+            |all: &[Entry], entry: &&Entry| all.iter().filter(|one| one.path == entry.path).eq([*entry]);
+        let dirty = committed.iter().filter(|entry| !alone(here, entry) || !alone(&staged, entry));
+        let dirty: Vec<String> =
+            dirty.map(|entry| String::from_utf8_lossy(&entry.path).into_owned()).collect();
+        if dirty.is_empty() { Ok(()) } else { Err(ApplyError::Dirty(dirty)) }
+    }
+
+    /// Makes the commit, and lets the user's repository have it. Nothing names it there yet.
+    fn make(&self, tree: &str, head: &str) -> Result<String, Why> {
+        let subagent = &self.job.resolved.subagent.name;
+        let message = format!(
+            "{subagent}: work of {}\n\nThread: {0}\nDispatch: {}\nSubagent: {subagent}\n",
+            self.job.thread_id, self.job.dispatch_id
+        );
+        let commit = self.own.commit(&Commit {
+            tree,
+            parent: Some(head),
+            message: &message,
+            author: self.ground.author.clone().unwrap_or_else(Author::nobody),
+            committer: Author::committer(subagent),
+            date: None,
+        })?;
+        self.own.read(&["update-ref", COMMITTED, &commit])?;
+        self.own.hand_over(self.top, COMMITTED)?;
+        Ok(commit)
+    }
+
+    /// Changes some entries of the user's index.
+    fn index(&self, entries: &[Entry]) -> Result<(), Why> {
+        let call = self.own.git.call_disarmed(self.top, "update-index").map_err(said)?;
+        call.input(self.own.info(entries)).run(["-z", "--index-info"]).map(drop).map_err(said)
+    }
+}

@@ -1,0 +1,188 @@
+//! Brings work into the user's own tree: three ways, all or nothing, by the host's git.
+//!
+//! ```text
+//!  as it was taken ──▶ what the agent made of it
+//!        └──────────▶ what the user made of it ──▶ merged ──▶ what differs is written, if nothing conflicts
+//! ```
+//!
+//! `seen` is what a person must have seen before, `merged` the merge, `written` the files, `committed` the commit.
+
+mod committed;
+mod error;
+mod merged;
+mod seen;
+mod written;
+
+use std::path::Path;
+
+use agora_core::ground::{Ground, Source};
+use agora_core::job::Job;
+use agora_core::wire::report::Report;
+use rustix::fs::{FlockOperation, flock};
+
+use super::local::LocalGrounds;
+use super::own::{Entry, Own};
+use super::take::dir_of;
+use super::work::{Origin, Work};
+use crate::dispatch_dir::DispatchDir;
+use crate::git::host::line;
+use crate::git::layout::Layout;
+
+pub use error::ApplyError;
+use merged::Merged;
+use written::Written;
+
+/// Where work is brought to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApplyTo {
+    /// The files of the working tree. The index stays as it is.
+    WorkingTree,
+    /// A new branch, with the agent's own commits.
+    Branch(String),
+    /// A commit on the branch that is checked out, with the files and the index.
+    Commit,
+}
+
+/// Whether files are taken that tools act upon as soon as they are there, and links that lead out of the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnSight {
+    Refuse,
+    Take,
+}
+
+/// What was brought.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AppliedWork {
+    pub files: Vec<String>,
+    /// Not brought, because a secret was hidden in them: they are not what the agent wrote.
+    pub skipped: Vec<String>,
+    /// The commit that has it, if it was to be one and was not there already.
+    pub commit: Option<String>,
+    /// The branch that the commit is on. `None`: HEAD is detached, or there is no commit.
+    pub branch: Option<String>,
+    /// What a person should know of what was not brought, or not committed.
+    pub warnings: Vec<String>,
+}
+
+impl LocalGrounds {
+    /// Brings a thread's work, as the last of its dispatches left it.
+    pub fn apply(
+        &self,
+        job: &Job,
+        report: &Report,
+        to: &ApplyTo,
+        on_sight: OnSight,
+    ) -> Result<AppliedWork, ApplyError> {
+        let ground = job.ground.as_deref().ok_or(ApplyError::NoPlace)?;
+        let top = Path::new(ground.source.path().ok_or(ApplyError::NoPlace)?);
+        let git = self.git.as_ref().ok_or(ApplyError::NoGit)?;
+        let patch = report.patch.as_ref().ok_or(ApplyError::Nothing)?;
+        let layout = layout(ground, top)?;
+        let failed = |error: std::io::Error| ApplyError::Git(error.to_string());
+        let thread_dir = dir_of(self.home.root(), &job.thread_id);
+        let dir = thread_dir.join("applying");
+        std::fs::create_dir_all(&thread_dir).map_err(failed)?;
+        // One at a time: what is there beside the lock belongs to somebody who died.
+        let alone = std::fs::File::create(thread_dir.join("applying.lock")).map_err(failed)?;
+        flock(&alone, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+        let _ = crate::shelf::remove(&dir);
+        let own = Own { git, dir: &dir };
+        let out = DispatchDir::new(&self.home, &job.dispatch_id).out();
+        let applying = Applying { own, top, layout, ground, job, on_sight };
+        let work = Work::read(&out, patch).map_err(ApplyError::Git)?;
+        let done =
+            own.prepare(top, applying.layout.as_ref()).map_err(ApplyError::Git).and_then(|()| match to {
+                ApplyTo::Branch(name) => {
+                    let home = self
+                        .bring_home_now(job, report)
+                        .map_err(|error| ApplyError::Git(error.to_string()))?;
+                    let mut applied =
+                        applying.branch(home.git_ref.as_deref().ok_or(ApplyError::NoRef)?, name)?;
+                    applied.warnings = home.warnings;
+                    Ok(applied)
+                }
+                ApplyTo::WorkingTree | ApplyTo::Commit => {
+                    let origin = Origin::of(self.home.root(), &thread_dir, ground).map_err(failed)?;
+                    applying.tree(&work, &origin, to)
+                }
+            });
+        let _ = crate::shelf::remove(&dir);
+        let mut applied = done?;
+        applied.skipped.clone_from(&patch.redacted_files);
+        applied.warnings.extend(patch.left_out_told());
+        Ok(applied)
+    }
+}
+
+/// Finds the place that work is brought to. It may have been moved since the work was taken from there.
+fn layout(ground: &Ground, top: &Path) -> Result<Option<Layout>, ApplyError> {
+    let gone = || ApplyError::Gone(top.display().to_string());
+    match &ground.source {
+        Source::Repository { .. } => {
+            let layout = Layout::of(top).map_err(|error| ApplyError::Git(error.to_string()))?;
+            layout.ok_or_else(gone).map(Some)
+        }
+        Source::Directory { .. } | Source::Url { .. } if top.is_dir() => Ok(None),
+        Source::Directory { .. } | Source::Url { .. } => Err(gone()),
+    }
+}
+
+struct Applying<'a> {
+    own: Own<'a>,
+    top: &'a Path,
+    layout: Option<Layout>,
+    ground: &'a Ground,
+    job: &'a Job,
+    on_sight: OnSight,
+}
+
+impl Applying<'_> {
+    /// Makes a branch of the work's own ref, where none is.
+    fn branch(&self, git_ref: &str, name: &str) -> Result<AppliedWork, ApplyError> {
+        let git = self.own.git;
+        let full = format!("refs/heads/{name}");
+        let taken = |_| ApplyError::Branch(name.to_owned());
+        git.call(self.top, "check-ref-format").run(["--branch", name]).map_err(taken)?;
+        let commit = git.call(self.top, "rev-parse").run(["--verify", "--quiet", git_ref]);
+        let commit = line(&commit.map_err(|_| ApplyError::NoRef)?);
+        // What the ref has, whatever the patch says: that is what a checkout brings.
+        let brought = self.own.differing(self.ground.head.as_deref(), &commit).map_err(ApplyError::Git)?;
+        seen::names(brought.iter().map(|entry| &entry.path))?;
+        seen::on_sight(self.own, &brought, self.on_sight)?;
+        let nothing = "0".repeat(commit.len());
+        let message = format!("agora apply {git_ref}");
+        let call = git.call(self.top, "update-ref").set("core.logAllRefUpdates=true");
+        call.run(["-m", &message, "--", &full, &commit, &nothing]).map_err(taken)?;
+        Ok(AppliedWork {
+            files: shown(&brought),
+            commit: Some(commit),
+            branch: Some(name.to_owned()),
+            ..AppliedWork::default()
+        })
+    }
+
+    /// Changes the files of the working tree, and commits them if that is wanted.
+    fn tree(&self, work: &Work, origin: &Origin, to: &ApplyTo) -> Result<AppliedWork, ApplyError> {
+        let paths = work.touched();
+        if paths.is_empty() {
+            return Err(ApplyError::Nothing);
+        }
+        seen::names(&paths)?;
+        let sides = self.own.sides(work, origin).map_err(ApplyError::Git)?;
+        let brought = self.own.differing(Some(&sides.before), &sides.after).map_err(ApplyError::Git)?;
+        seen::links(&brought, self.top)?;
+        seen::on_sight(self.own, &brought, self.on_sight)?;
+        let merged = Merged::of(self.own, self.top, &paths, &sides)?;
+        let mut applied = AppliedWork { files: shown(&brought), ..AppliedWork::default() };
+        if *to == ApplyTo::Commit {
+            self.commit(&merged, &paths, &mut applied)?;
+        } else {
+            Written::write(self.top, &merged.steps)?.keep();
+        }
+        Ok(applied)
+    }
+}
+
+fn shown(brought: &[Entry]) -> Vec<String> {
+    brought.iter().map(|entry| String::from_utf8_lossy(&entry.path).into_owned()).collect()
+}
