@@ -141,7 +141,7 @@ pub use plan::{Applied, Plan, PlannedEntry};
 pub use route::{Heard, RouteCommands};
 pub use secret::{Outside, SecretInput, SecretSource, SecretSourceError};
 pub use serve::Served;
-pub use settings::{ContainerTarget, Ignored, McpSettings, Settings, SettingsError, TargetSettings};
+pub use settings::{ContainerTarget, Ignored, McpSettings, Settings, SettingsError, TargetSettings, Unused};
 pub use status::{Status, StatusDocument, Trouble, glance, last_trouble, pass_on};
 pub use surroundings::{PROJECT_DIR, Surroundings};
 pub use takeover::TakenOver;

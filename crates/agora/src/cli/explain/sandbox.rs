@@ -7,11 +7,13 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::cli::Context;
+use crate::cli::dispatch::project::say_unused;
 use crate::failure::Failure;
 
 /// Tries the wall of a target, and tells what it would be.
 pub(super) fn explain(context: &Context, target: &Name) -> Result<(), Failure> {
     let agora = context.config.dispatching()?;
+    say_unused(context, &agora);
     let Some(settings) = agora.target(target) else {
         return Err(Failure::wrong("unknown-target", format!("there is no target `{target}`"))
             .hint("`agora.toml` names the targets; `local` is always there"));
