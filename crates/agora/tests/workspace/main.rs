@@ -8,6 +8,7 @@
 mod apply;
 mod commits;
 mod hostile;
+mod private;
 mod sees;
 mod support;
 mod thread;
