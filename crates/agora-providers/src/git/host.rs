@@ -23,6 +23,9 @@ const ALWAYS: [&str; 13] = [
     "core.logAllRefUpdates=false",
 ];
 
+/// How much of git's complaint is passed on: hundreds of lines say no more than the first.
+const COMPLAINT_LINES: usize = 8;
+
 /// The host's git.
 #[derive(Clone, Debug)]
 pub struct Git {
@@ -91,7 +94,11 @@ impl Call<'_> {
     pub fn run<T: AsRef<OsStr>>(self, arguments: impl IntoIterator<Item = T>) -> Result<Vec<u8>, GitError> {
         let name = self.name.clone();
         let (code, out, said) = self.try_run(arguments)?;
-        if code == Some(0) { Ok(out) } else { Err(GitError::Failed { command: name, said }) }
+        if code == Some(0) {
+            Ok(out)
+        } else {
+            Err(GitError::Failed { command: name, said: beginning(&said) })
+        }
     }
 
     /// Runs it, and returns its code, what it printed and what it complained about.
@@ -127,7 +134,30 @@ impl Call<'_> {
     }
 }
 
+/// Returns the first lines of a complaint, and how many more there were.
+fn beginning(said: &str) -> String {
+    let more = said.lines().count().saturating_sub(COMPLAINT_LINES);
+    if more == 0 {
+        return said.to_owned();
+    }
+    let first: Vec<&str> = said.lines().take(COMPLAINT_LINES).collect();
+    format!("{}\n… and {more} more lines", first.join("\n"))
+}
+
 /// Returns a line that git printed.
 pub(crate) fn line(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_complaint_is_cut() {
+        assert_eq!(beginning("fatal: one\nhint: two"), "fatal: one\nhint: two");
+        let long = "error: cannot lock ref\n".repeat(400);
+        let cut = beginning(&long);
+        assert!(cut.ends_with("… and 392 more lines") && cut.lines().count() == COMPLAINT_LINES + 1, "{cut}");
+    }
 }
