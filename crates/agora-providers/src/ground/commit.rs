@@ -17,6 +17,7 @@ use crate::git::config::without_user;
 use crate::git::host::line;
 use crate::git::layout::{Layout, top_of};
 use crate::git::{Git, GitError};
+use crate::home::make_private;
 
 impl Taker<'_> {
     /// Takes a commit of the repository that a directory lies in.
@@ -72,7 +73,7 @@ impl Taker<'_> {
     fn cache(&self, git: &Git, url: &str) -> Result<(PathBuf, fs::File), GroundError> {
         let dir = cache_of(self.home, url);
         let broken = |error| GroundError::Unavailable(unavailable("make", &dir, error));
-        fs::create_dir_all(&dir).map_err(broken)?;
+        make_private(&dir).map_err(broken)?;
         let lock = fs::File::create(dir.join("agora.lock")).map_err(broken)?;
         flock(&lock, FlockOperation::LockExclusive).map_err(|error| broken(error.into()))?;
         if !dir.join("HEAD").exists() {

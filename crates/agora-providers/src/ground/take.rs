@@ -19,7 +19,7 @@ use super::repository::{self, Repository};
 use super::walk::{self, Found, at};
 use crate::git::host::line;
 use crate::git::{Git, layout};
-use crate::home::read_capped;
+use crate::home::{make_private, read_capped};
 
 /// What may differ from a base before a new one is made: that much is copied for every thread.
 const DELTA_BYTES: u64 = 32 << 20;
@@ -190,6 +190,7 @@ impl Taker<'_> {
 
     /// Begins the thread's own directory.
     pub(super) fn start(&self) -> io::Result<()> {
+        make_private(self.staged)?;
         fs::create_dir_all(self.staged.join(FILES))?;
         self.owner.set(&self.staged.join(FILES))
     }
@@ -208,7 +209,7 @@ impl Taker<'_> {
 
     /// Asks the clock that stamps files here.
     fn clock(&self) -> io::Result<i64> {
-        fs::create_dir_all(self.staged)?;
+        make_private(self.staged)?;
         let probe = self.staged.join("clock");
         fs::write(&probe, b"")?;
         let meta = fs::metadata(&probe)?;

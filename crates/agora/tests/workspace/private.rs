@@ -5,6 +5,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
 use agora_core::wall::NEVER;
+use agora_testkit::cli::run;
+use agora_testkit::part::skipped;
 
 use crate::support::{MODES, Mode, User, said};
 
@@ -114,4 +116,35 @@ fn other_agents_work_is_not_among_the_refs_also_when_they_are_packed() {
         "git for-each-ref --format='%(refname)'; git rev-parse --verify -q v1^{commit} | wc -l",
     );
     assert_eq!(said(&result), ["refs/heads/main", "refs/tags/v1", "1"]);
+}
+
+#[test]
+fn nobody_else_on_the_machine_reads_the_copies() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("it takes root to look as somebody else");
+    }
+    for user in [User::new(Mode::Layers), User::ordinary(Mode::Layers)] {
+        let dir = user.repository("private");
+        // Whoever made it left it open.
+        fs::set_permissions(user.home(), fs::Permissions::from_mode(0o755)).unwrap();
+        let result = user.dispatch(&dir, "cat a.txt");
+        assert_eq!(said(&result), ["one", "two", "three"]);
+        // The temporary directory itself is root's alone.
+        let top = user.cli.work().parent().unwrap().to_owned();
+        fs::set_permissions(top, fs::Permissions::from_mode(0o755)).unwrap();
+        let home = user.home().display();
+        let look = |what: &str| {
+            let mut command = std::process::Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", what]);
+            run(&mut command).stdout
+        };
+        assert_eq!(
+            look(&format!("cat {home}/bases/*/1/files/a.txt; ls {home} {home}/grounds {home}/bases; true")),
+            ""
+        );
+        // And where the home itself can be gone through.
+        fs::set_permissions(user.home(), fs::Permissions::from_mode(0o711)).unwrap();
+        let base = fs::read_dir(user.home().join("bases")).unwrap().next().unwrap().unwrap().path();
+        assert_eq!(look(&format!("cat {}/1/files/a.txt; true", base.display())), "");
+    }
 }
