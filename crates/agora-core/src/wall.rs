@@ -202,6 +202,12 @@ pub struct Built {
     /// What was visible inside, beside what the kernel makes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub visible: Vec<Visible>,
+    /// What of that was covered: keys, logins, and what is agora's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub covered: Vec<String>,
+    /// Grants that name nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// What this wall does not stop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leaves_open: Vec<String>,
@@ -223,6 +229,8 @@ impl Built {
             network: Network::Open,
             uid: None,
             visible: Vec::new(),
+            covered: Vec::new(),
+            missing: Vec::new(),
             leaves_open: vec!["everything that whoever runs the worker may do".to_owned()],
             because: None,
             container: false,

@@ -114,7 +114,7 @@ pub use agora_core::route::{AgentsMay, NotEntitled, Party};
 pub use agora_core::stale::{Despite, Difference};
 pub use agora_core::wire::report::Usage;
 pub use agora_providers::SystemClock;
-pub use agora_providers::ground::{AppliedWork, ApplyError, ApplyTo, OnSight};
+pub use agora_providers::ground::{AppliedWork, ApplyError, ApplyTo, OnSight, objects_of};
 pub use agora_providers::ledger::Glance;
 pub use agora_providers::notify::{Message as NotifyMessage, Way as NotifyWay};
 pub use carry::accept::{AcceptError, Accepted, Novelty, RequestKey};

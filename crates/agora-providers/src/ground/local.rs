@@ -228,6 +228,11 @@ impl Grounds for LocalGrounds {
     }
 }
 
+/// Returns the directories of objects that an agent would borrow from, which works on the repository whose root this is.
+pub fn objects_of(top: &Path) -> Vec<PathBuf> {
+    Layout::of(top).ok().flatten().map(|layout| layout.objects()).unwrap_or_default()
+}
+
 /// Returns every directory of objects that the made repositories borrow from.
 fn borrowed(files: &Path) -> Vec<PathBuf> {
     // Also of those below it: each has its own `alternates`.

@@ -26,4 +26,4 @@ mod take;
 mod walk;
 
 pub use apply::{AppliedWork, ApplyError, ApplyTo, OnSight};
-pub use local::LocalGrounds;
+pub use local::{LocalGrounds, objects_of};

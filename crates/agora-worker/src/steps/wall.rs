@@ -34,6 +34,9 @@ pub(crate) fn raise(wish: &Wish, workspace_at: Option<&WorkspaceAt>, desk: &mut 
         }
         link_tools(&own.home, &home_links).map_err(workspace("making the agent's home"))?;
     }
+    for grant in &built.missing {
+        desk.warn(format!("the grant `{grant}` names nothing on this machine, and shows nothing"));
+    }
     if let Some(because) = &built.because {
         desk.warn(format!("the wall is made of Landlock and seccomp, without namespaces: {because}"));
     }
