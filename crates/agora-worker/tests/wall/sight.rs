@@ -118,6 +118,37 @@ fn a_key_that_comes_later_does_not_show() {
 }
 
 #[test]
+fn a_link_on_the_path_shows_its_program_and_not_what_lies_beside_it() {
+    let run = "#!/bin/sh\necho ran\n";
+    let files = [
+        ("Documents/foo.sh", run),
+        ("Documents/taxes.txt", CANARY),
+        (".config/t2.sh", run),
+        (".config/rclone/rclone.conf", CANARY),
+        (".local/share/pipx/venvs/black/bin/black", run),
+        ("venvs/isort/bin/isort", "#!/bin/sh\ncat \"$(dirname \"$(readlink -f \"$0\")\")/../lib/word\"\n"),
+        ("venvs/isort/lib/word", "ran\n"),
+    ];
+    let links = [
+        ("bin/foo", "Documents/foo.sh"),
+        ("bin/t2", ".config/t2.sh"),
+        (".local/bin/black", ".local/share/pipx/venvs/black/bin/black"),
+        (".local/bin/isort", "venvs/isort/bin/isort"),
+    ];
+    let home = Home::new(&files, &links);
+    let root = home.path();
+    let path = format!("{0}/bin:{0}/.local/bin:/usr/bin:/bin", root.display());
+    let text = format!(
+        "foo; t2; black; isort; grep -rs {CANARY} {0}; cat {0}/Documents/taxes.txt; true",
+        root.display()
+    );
+    for setting in settings() {
+        let text = said(setting, script(&text).variable("HOME", &root).variable("PATH", &path));
+        assert_eq!(text, "ran\nran\nran\nran\n", "{setting:?}");
+    }
+}
+
+#[test]
 fn the_way_to_the_workspace_is_opened_to_the_agent_alone() {
     for setting in settings().filter(|setting| setting.root && setting.level == Level::Landlock) {
         let dispatch = setting.of(script("echo x > made"));
