@@ -161,3 +161,10 @@ fn the_way_to_the_workspace_is_opened_to_the_agent_alone() {
         assert_eq!((about.mode() & 0o777, about.gid()), (0o710, AGENT_ID), "others may go through");
     }
 }
+
+#[test]
+fn the_agent_is_the_first_to_go_when_memory_is_short() {
+    for setting in settings() {
+        assert_eq!(said(setting, script("cat /proc/self/oom_score_adj")), "1000\n", "{setting:?}");
+    }
+}
