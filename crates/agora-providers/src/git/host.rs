@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
+use crate::program;
+
 /// What every call is told before anything else. What is said here goes before what a repository's own configuration says.
 const ALWAYS: [&str; 13] = [
     "core.hooksPath=/dev/null",
@@ -55,7 +57,7 @@ impl Git {
     /// Finds git where the variables say that programs are. `None`: there is none.
     pub fn find(environment: &[(OsString, OsString)]) -> Option<Self> {
         let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value)?;
-        let program = std::env::split_paths(path).map(|dir| dir.join("git")).find(|git| git.is_file())?;
+        let program = program::on_path(path, "git")?;
         Some(Self { program, environment: environment.to_vec() })
     }
 
