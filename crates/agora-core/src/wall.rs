@@ -4,13 +4,17 @@
 //!  agora.toml ──▶ Wish ──▶ the dispatch's manifest ──▶ worker ──▶ Built ──▶ report ──▶ the result's `isolation`
 //! ```
 
+mod never;
+
 use std::fmt;
-use std::path::{Component, Path};
+use std::path::Path;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::text::serde_as_text;
+
+pub use never::{NEVER, Never, is_never_visible};
 
 /// Who the agent is, user and group, when root runs the worker. Above what distributions give out, and below the ids of nobody and
 /// of containers.
@@ -30,50 +34,6 @@ pub fn has_agent(uid_map: &str) -> bool {
 /// How many processes and threads the agent may have at once where nobody says: ten times what a large build has, and far below
 /// what a machine bears.
 pub const PROCESSES: u32 = 4096;
-
-/// What of a home is never visible inside, whatever is granted: keys, and the logins of programs. A `*` stands for any ending.
-pub const NEVER: [&str; 21] = [
-    ".ssh",
-    ".aws",
-    ".azure",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/hub",
-    ".config/git/credentials",
-    ".git-credentials",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    ".cargo/credentials*",
-    ".docker",
-    ".kube",
-    ".gnupg",
-    ".password-store",
-    ".local/share/keyrings",
-    ".config/op",
-    ".claude/.credentials.json",
-    ".claude.json",
-    ".codex/auth.json",
-];
-
-/// Tells whether a path, from the home on, is one of those that are never visible, or below one.
-pub fn is_never_visible(below_home: &Path) -> bool {
-    let parts: Vec<&str> = below_home
-        .components()
-        .filter_map(|part| match part {
-            Component::Normal(name) => name.to_str(),
-            _ => None,
-        })
-        .collect();
-    NEVER.iter().any(|never| {
-        let never: Vec<&str> = never.split('/').collect();
-        never.len() <= parts.len() && never.iter().zip(&parts).all(|(never, part)| same(never, part))
-    })
-}
-
-fn same(pattern: &str, name: &str) -> bool {
-    pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
-}
 
 /// What is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -242,6 +202,12 @@ pub struct Built {
     /// What was visible inside, beside what the kernel makes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub visible: Vec<Visible>,
+    /// What of that was covered: keys, logins, and what is agora's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub covered: Vec<String>,
+    /// Grants that name nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// What this wall does not stop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leaves_open: Vec<String>,
@@ -263,6 +229,8 @@ impl Built {
             network: Network::Open,
             uid: None,
             visible: Vec::new(),
+            covered: Vec::new(),
+            missing: Vec::new(),
             leaves_open: vec!["everything that whoever runs the worker may do".to_owned()],
             because: None,
             container: false,
@@ -295,18 +263,6 @@ mod tests {
         for never in ["~/.ssh:ro", "~/.ssh/id_ed25519:ro", "~/.cargo/credentials.toml:ro", "~/.config/gh:rw"]
         {
             assert!(matches!(never.parse::<Grant>(), Err(GrantError::Never(_))), "{never}");
-        }
-    }
-
-    #[test]
-    fn what_is_never_visible_is_known_by_its_path() {
-        for never in
-            [".ssh", ".ssh/config", ".cargo/credentials", ".cargo/credentials.toml", ".config/gh/hosts.yml"]
-        {
-            assert!(is_never_visible(Path::new(never)), "{never}");
-        }
-        for other in ["", ".sshx", ".cargo", ".cargo/registry", ".config", ".config/ghostty", "x/.ssh"] {
-            assert!(!is_never_visible(Path::new(other)), "{other}");
         }
     }
 

@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::plan::{Plan, Planner};
 use crate::prepare;
 use crate::secret::{Outside, SecretSource};
-use crate::settings::{Ignored, McpSettings, Settings, TargetSettings};
+use crate::settings::{Ignored, McpSettings, Settings, TargetSettings, Unused};
 use crate::tree::{self, ReadTree};
 
 /// What holds where nothing is configured.
@@ -216,6 +216,11 @@ impl Agora {
     /// Returns what a project's `agora.toml` says and does not count, because nobody trusts it.
     pub fn ignored_settings(&self) -> Option<&Ignored> {
         self.settings.as_ref()?.ignored.as_ref()
+    }
+
+    /// Returns the project's `agora.toml` of which nothing counts.
+    pub fn unused_settings(&self) -> Option<&Unused> {
+        self.settings.as_ref()?.unused.as_ref()
     }
 
     /// Returns what agents that drive this agora may do.

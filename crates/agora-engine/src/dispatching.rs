@@ -103,6 +103,7 @@ impl Agora {
         let Accepted { dispatch_id, thread_id, .. } = accepted.map_err(Error::Accept)?;
         let thread =
             Thread::new(self.clone(), engine, thread_id, dispatch_id).with_login(login).novel(is_new);
+        let thread = thread.with_ground(staged.ground.filter(|_| is_new));
         Ok((thread, lease.filter(|_| is_new)))
     }
 

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use agora_core::entry::Entry;
+use agora_core::ground::Ground;
 use agora_core::job::Attendance;
 use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{ThreadView, Watch};
@@ -29,6 +30,7 @@ pub struct Thread {
     id: ThreadId,
     dispatch_id: DispatchId,
     login: Option<UsedLogin>,
+    ground: Option<Box<Ground>>,
     is_new: bool,
     /// Whoever carries the thread in this process.
     carrier: Mutex<Option<Carrier>>,
@@ -38,11 +40,16 @@ type Carrier = JoinHandle<Result<ThreadView, CarryError>>;
 
 impl Thread {
     pub(crate) fn new(agora: Agora, engine: Engine, id: ThreadId, dispatch_id: DispatchId) -> Self {
-        Self { agora, engine, id, dispatch_id, login: None, is_new: false, carrier: Mutex::default() }
+        let (login, ground, is_new, carrier) = (None, None, false, Mutex::default());
+        Self { agora, engine, id, dispatch_id, login, ground, is_new, carrier }
     }
 
     pub(crate) fn with_login(self, login: Option<UsedLogin>) -> Self {
         Self { login, ..self }
+    }
+
+    pub(crate) fn with_ground(self, ground: Option<Box<Ground>>) -> Self {
+        Self { ground, ..self }
     }
 
     pub(crate) fn novel(self, is_new: bool) -> Self {
@@ -57,6 +64,11 @@ impl Thread {
     /// Returns which login the agent gets, right after the dispatch was accepted: a caller may want to say so.
     pub fn login(&self) -> Option<UsedLogin> {
         self.login
+    }
+
+    /// Returns what was taken to work on, right after the dispatch was accepted: a caller may want to say what was not.
+    pub fn ground(&self) -> Option<&Ground> {
+        self.ground.as_deref()
     }
 
     pub fn id(&self) -> &ThreadId {

@@ -122,8 +122,7 @@ impl Surroundings {
 
     /// Finds a program on the path.
     pub fn program(&self, name: &str) -> Option<PathBuf> {
-        let dirs = std::env::split_paths(self.path.as_ref()?);
-        dirs.map(|dir| dir.join(name)).find(|path| path.is_absolute() && path.is_file())
+        agora_providers::program::on_path(self.path.as_ref()?, name)
     }
 }
 

@@ -7,7 +7,7 @@ use agora_providers::Home;
 use agora_providers::trust::{TrustStore, Trusted};
 
 use crate::error::Error;
-use crate::settings::{Project, Settings};
+use crate::settings::{Project, Settings, Unused};
 use crate::surroundings::Surroundings;
 
 /// A project's file that is trusted now.
@@ -73,9 +73,13 @@ impl Surroundings {
     /// Returns the settings with what the project says around the current directory, as far as it counts.
     pub(crate) fn with_project(&self, settings: Settings) -> Result<Settings, Error> {
         let Some(from) = &self.project_dir else { return Ok(settings) };
-        match Project::find(from, self.settings.as_deref())? {
-            Some(project) => settings.with_project(project, &self.trust_store()),
-            None => Ok(settings),
+        match Project::find(from, self.settings.as_deref()) {
+            Ok(Some(project)) => settings.with_project(project, &self.trust_store()),
+            Ok(None) => Ok(settings),
+            Err(Error::Settings { file, source }) => {
+                Ok(Settings { unused: Some(Unused::new(file, &source)), ..settings })
+            }
+            Err(error) => Err(error),
         }
     }
 }

@@ -25,14 +25,15 @@
 //! ```
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use agora_core::provider::{Outage, Unavailable};
+use agora_core::wall::AGENT_ID;
 
 use crate::disk::{Disk, OsDisk};
 
@@ -41,6 +42,10 @@ const FORMAT: &str = "agora home 1\n";
 
 /// A file in `tmp/` that is older than this belongs to a process that died: none takes an hour to write one.
 const ABANDONED_SECONDS: i64 = 3600;
+
+/// What is closed to everybody else, also where an older agora, or whoever made the home, left it open: the home itself, and where
+/// it holds copies of what somebody works on.
+const PRIVATE: [&str; 4] = ["", "bases", "grounds", "repositories"];
 
 /// Who gave a file its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +79,9 @@ impl Home {
     /// Makes the directory what it must be before anything is written to it. Cheap when it is that already.
     pub fn prepare(&self) -> Result<(), Unavailable> {
         let marker = self.root.join("format");
+        for dir in PRIVATE {
+            close(&self.root.join(dir));
+        }
         match fs::read_to_string(&marker) {
             Ok(format) if format == FORMAT => {
                 // Somebody may have cleaned up: `tmp/` is made again when it is gone.
@@ -225,6 +233,22 @@ impl Home {
     /// Names a file as a person finds it.
     pub(crate) fn shown(path: &Path) -> String {
         path.display().to_string()
+    }
+}
+
+/// Makes a directory, and those above it that are missing, for this user only.
+pub(crate) fn make_private(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+/// Closes a directory to others. Where root runs agora, a worker may have let the agent's group go through.
+fn close(dir: &Path) {
+    let Ok(about) = fs::metadata(dir) else { return };
+    let mode = about.mode() & 0o7777;
+    let may = if about.gid() == AGENT_ID { 0o7710 } else { 0o7700 };
+    if mode & !may != 0 {
+        // Somebody else's directory is theirs to close.
+        let _ = fs::set_permissions(dir, Permissions::from_mode(mode & may));
     }
 }
 

@@ -1,12 +1,14 @@
 //! A short program of the user's, heard out: words in, words out, and nothing of it left when nobody listens any more.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::aside::aside;
@@ -15,6 +17,13 @@ use crate::aside::aside;
 const SAID_BYTES: u64 = (1 << 20) + 1;
 /// What of its complaints is told.
 const WORDS_BYTES: u64 = 4096;
+
+/// Finds a program on a path of directories: a file that can be run, in a directory that is named from the root. What lies around in
+/// the current directory is nobody's choice.
+pub fn on_path(path: &OsStr, name: &str) -> Option<PathBuf> {
+    let runs = |file: &PathBuf| file.is_absolute() && file.is_file() && access(file, Access::EXEC_OK).is_ok();
+    std::env::split_paths(path).map(|dir| dir.join(name)).find(runs)
+}
 
 /// What to run, and where.
 #[derive(Clone, Debug)]
@@ -136,6 +145,22 @@ fn read(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_is_one_that_runs_and_was_chosen() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        for (name, mode) in [("plain", 0o644), ("real", 0o755)] {
+            let file = dir.path().join(name).join("git");
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+            std::fs::write(&file, "").unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let path =
+            std::env::join_paths(["bin".into(), dir.path().join("plain"), dir.path().join("real")]).unwrap();
+        assert_eq!(on_path(&path, "git"), Some(dir.path().join("real/git")));
+        assert_eq!(on_path(OsStr::new("."), "Cargo.toml"), None);
+    }
 
     fn shell(script: &str) -> Program {
         let argv = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();

@@ -47,6 +47,11 @@ impl Config {
         Ok(self.around.build_image(&program()?, request).await?)
     }
 
+    /// Returns the home of whoever runs this, where it truly is.
+    pub(crate) fn users_home(&self) -> Option<PathBuf> {
+        std::fs::canonicalize(variable_os("HOME")?).ok()
+    }
+
     /// Tells whether a program is on the path.
     pub(crate) fn has_program(&self, name: &str) -> bool {
         self.around.program(name).is_some()

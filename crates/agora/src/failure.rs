@@ -42,6 +42,11 @@ impl Failure {
         Self { exit: Exit::Outside, ..Self::wrong(code, message) }
     }
 
+    /// Says what failed and why in one line.
+    pub(crate) fn in_a_line(&self) -> String {
+        std::iter::once(&self.message).chain(&self.causes).map(String::as_str).collect::<Vec<_>>().join(": ")
+    }
+
     /// A bug of ours.
     pub(crate) fn bug(message: impl Into<String>) -> Self {
         Self { exit: Exit::Bug, ..Self::wrong("bug", message) }
@@ -101,7 +106,7 @@ fn hints(error: &Error) -> Vec<String> {
         Error::OtherName { written, .. } => vec![format!("register it with `--name {written}`, or leave `--name` out")],
         Error::SecretSource { source, variable } => secret_source_hints(variable, source),
         Error::SecretValue { source: SecretValueError::TooShort(_), .. } => {
-            hint("`--allow-short-secret` takes it all the same")
+            hint("so short a value cannot be hidden in what an agent prints; `agora env register --allow-short-secret` takes it all the same")
         }
         Error::Secret(SecretError::KeyExposed { file, .. }) => {
             vec![format!("`chmod 600 {file}`, and rotate what it protects if others use this machine")]

@@ -19,6 +19,7 @@ mod exit;
 mod failure;
 mod helpers;
 mod interrupt;
+mod left_out;
 mod mcp;
 mod outside;
 mod person;

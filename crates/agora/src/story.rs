@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::asking;
 use crate::cli::{counted, span};
+use crate::left_out;
 use crate::ui::Ui;
 
 /// How many files that lost to others a person is told of.
@@ -275,6 +276,8 @@ pub(crate) fn whole(result: &DispatchResult) -> String {
     lines.extend(
         result.resolved.env.iter().map(|one| format!("env:         {}@{}", one.name, one.content_hash)),
     );
+    let left_out = result.workspace.as_ref().and_then(|workspace| left_out::named(&workspace.ground));
+    lines.extend(left_out.map(|named| format!("left out:    {named}")));
     lines.extend(result.auth.as_ref().map(|auth| format!("credential:  {auth}")));
     lines.extend(result.usage.as_ref().map(|usage| {
         let cost = usage.cost_usd.map(|usd| format!(", ${usd:.4}")).unwrap_or_default();

@@ -17,9 +17,19 @@ use serde_json::Value;
 const USER: u32 = 60_124;
 const CANARY: &str = "canary-7f3a";
 /// What a home has that no agent may see.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 22] = [
     ".ssh/id_ed25519",
     ".aws/credentials",
+    ".azure/msal_token_cache.json",
+    ".config/gcloud/credentials.db",
+    ".config/hub",
+    ".config/git/credentials",
+    ".config/op/config",
+    ".git-credentials",
+    ".pypirc",
+    ".password-store/bank.gpg",
+    ".local/share/keyrings/login.keyring",
+    ".claude.json",
     ".config/gh/hosts.yml",
     ".netrc",
     ".npmrc",
@@ -31,6 +41,10 @@ const KEYS: [&str; 12] = [
     ".claude/.credentials.json",
     ".codex/auth.json",
 ];
+
+/// Some of them are kept elsewhere, and linked to.
+const LINKED: [(&str, &str); 3] =
+    [(".ssh", "dotfiles/ssh"), (".npmrc", "dotfiles/npmrc"), (".config/gh", "dotfiles/gh")];
 
 struct Account {
     cli: Cli,
@@ -74,6 +88,16 @@ impl Account {
         symlink("rustup", home.join(".cargo/bin/rustc")).unwrap();
         let python = home.join(".local/share/uv/python/cpython/bin/python3");
         link(&fs::canonicalize("/usr/bin/python3").ok()?, &python);
+        for (link, target) in LINKED {
+            let (link, target) = (home.join(link), home.join(target));
+            fs::create_dir_all(link.parent().unwrap()).unwrap();
+            fs::create_dir_all(target.parent().unwrap()).unwrap();
+            // A link to a file that is not there yet is written through.
+            if !link.ends_with(".npmrc") {
+                fs::create_dir(&target).unwrap();
+            }
+            symlink(target, link).unwrap();
+        }
         for key in KEYS {
             let path = home.join(key);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -204,7 +228,15 @@ fn its_tools_work_inside_and_its_keys_are_out_of_reach() {
         let ran = account.run(arguments);
         assert_eq!(ran.code, Some(0), "{arguments:?}: {}{}", ran.stdout, ran.stderr);
     }
-    let ran = account.run(&["dispatch", "run", "--subagent", "fixer", "--prompt", "work", "--json"]);
+    // On a repository of the user's, with what could be a secret in it.
+    account.cli.write("project/a.txt", "a\n");
+    for secret in ["project/.env", "project/build/.env", "project/id_rsa"] {
+        account.cli.write(secret, CANARY);
+    }
+    give(&account.cli.work());
+    let words =
+        ["dispatch", "run", "--subagent", "fixer", "--workspace", "project", "--prompt", "work", "--json"];
+    let ran = account.run(&words);
     let result: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(result["state"], "finished", "{}{}", ran.stdout, ran.stderr);
     assert_eq!(result["isolation"]["level"], "namespaces", "{}", result["isolation"]);
@@ -221,6 +253,8 @@ fn its_tools_work_inside_and_its_keys_are_out_of_reach() {
     let reached = found.iter().filter(|line| {
         let path = Path::new(line);
         line.ends_with("/environ")
+            || ["/.env", "/id_rsa"].iter().any(|end| line.ends_with(end))
+            || path.starts_with(account.home.join("dotfiles"))
             || KEYS.iter().any(|key| path.ends_with(key))
             || path.starts_with(root.join("agora"))
     });

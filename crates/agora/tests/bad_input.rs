@@ -292,3 +292,38 @@ fn names_references_and_variables_that_are_none() {
     refused(&cli, &["capability", "list", "--nonsense"], &["unexpected argument"]);
     refused(&cli, &["explain", "nope"], &["there is no subagent named `nope`"]);
 }
+
+#[test]
+fn words_that_name_what_there_is() {
+    let cli = cli();
+    refused(&cli, &["auth", "bogus"], &["`claude` or `codex`, or `status`, or `remove`"]);
+    refused(&cli, &["run", "--jobs", "3", "a task"], &["--jobs"]);
+    refused(&cli, &["run", "--jobs", "3"], &["--each"]);
+    cli.write("short", "abc");
+    let short = ["auth", "claude", "--secret", "ANTHROPIC_API_KEY=file:short"];
+    refused(&cli, &short, &["`agora env register --allow-short-secret` takes it all the same"]);
+}
+
+#[test]
+fn a_broken_agent_is_said_with_its_cause_when_a_home_is_made() {
+    let cli = cli();
+    cli.write(".claude/agents/fixer.md", "---\nname: [\n---\nfix it\n");
+    let ran = cli.run(&["init", "--yes"]);
+    let line =
+        ran.stderr.lines().find(|line| line.contains("is not a usable definition")).unwrap_or_default();
+    let (_, cause) = line.split_once("is not a usable definition").unwrap_or_default();
+    assert!(cause.len() > 5, "{}", ran.stderr);
+}
+
+#[test]
+fn a_grant_of_nothing_is_said() {
+    let cli = cli();
+    let config = cli.work().parent().unwrap().join("home/.config/agora");
+    fs::create_dir_all(&config).unwrap();
+    fs::write(config.join("agora.toml"), "[target.local]\ngrant = [\"~/nowhere:ro\"]\n").unwrap();
+    let mut git = std::process::Command::new("git");
+    assert!(git.args(["init", "--quiet"]).current_dir(cli.work()).status().unwrap().success());
+    let ran = cli.run(&["explain", "--sandbox"]);
+    assert!(ran.stderr.contains("the grant `~/nowhere:ro` names nothing on this machine"), "{}", ran.stderr);
+    assert!(ran.stdout.contains("/work/.git/objects\n"), "{}", ran.stdout);
+}

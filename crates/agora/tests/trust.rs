@@ -94,7 +94,35 @@ fn a_file_that_cannot_be_used_is_not_trusted() {
     assert!(code == Some(0) && said.contains("target.local.max_concurent"), "{said}");
     cli.write("agora.toml", "[");
     let (code, said) = dispatch(&cli, "local");
-    assert!(code == Some(2) && said.contains("/work/agora.toml"), "{said}");
+    assert!(code == Some(2) && said.contains("/work/agora.toml") && said.contains("line 1"), "{said}");
+    assert!(
+        said.contains("hint: mend it, or run it elsewhere; all of it counts only after `agora trust`"),
+        "{said}"
+    );
+    // What runs nothing only says so.
+    for words in [&["ls"][..], &["inbox"], &["explain", "one"], &["explain", "--sandbox"], &["doctor"]] {
+        let ran = cli.run(words);
+        assert!(!ran.stderr.contains("error:"), "{words:?}: {}", ran.stderr);
+    }
+    let ran = cli.run(&["ls"]);
+    assert!(ran.code == Some(0) && ran.stderr.starts_with("warning: `"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("/work/agora.toml` is ignored: line 1"), "{}", ran.stderr);
+}
+
+#[test]
+fn another_users_file_is_never_used() {
+    if !rustix::process::geteuid().is_root() {
+        return agora_testkit::part::skipped("it takes root to give a file away");
+    }
+    let cli = place();
+    cli.write("agora.toml", "[target.local]\nmax_concurrent = 1\n");
+    std::os::unix::fs::chown(cli.work().join("agora.toml"), Some(65534), None).unwrap();
+    let (code, said) = dispatch(&cli, "local");
+    let ignored = "/work/agora.toml` is ignored: it belongs to another user (uid 65534), and is never used";
+    assert!(code == Some(0) && said.contains(ignored), "{said}");
+    assert!(
+        cli.run(&["trust"]).failure(2).contains("it belongs to another user (uid 65534), and is never used")
+    );
 }
 
 #[test]

@@ -84,6 +84,8 @@ pub enum SettingsError {
     /// What is wrong, and where.
     #[error("{0}")]
     Wrong(String),
+    #[error("it belongs to another user (uid {0}), and is never used")]
+    Foreign(u32),
 }
 
 /// Lays what the file says over the settings. A file that is not there says nothing.

@@ -48,8 +48,8 @@ use vault::LocalVault;
 pub use container::ContainerTarget;
 pub use file::SettingsError;
 pub use mcp::McpSettings;
-pub use project::Ignored;
 pub(crate) use project::Project;
+pub use project::{Ignored, Unused};
 
 /// How an engine is set up. Every part has a default.
 #[derive(Clone, Debug)]
@@ -69,6 +69,8 @@ pub struct Settings {
     pub store_max_bytes: u64,
     /// What a project's file says that does not count, because nobody trusts it.
     pub ignored: Option<Ignored>,
+    /// A project's file of which nothing counts.
+    pub unused: Option<Unused>,
     /// How a person is told that a question wants them.
     pub notify: Vec<Way>,
     /// Whether nobody waits for what is carried here: then a person is told of every end, too.
@@ -134,6 +136,7 @@ impl Settings {
             sockets: ["/var/run/docker.sock", "/run/podman/podman.sock"].map(PathBuf::from).to_vec(),
             store_max_bytes: 10 << 30,
             ignored: None,
+            unused: None,
             notify: Vec::new(),
             unattended: false,
             workspace_layers: Layers::Auto,
@@ -153,7 +156,7 @@ impl Settings {
 
     /// Lays what counts of a project's file over these.
     pub(crate) fn with_project(mut self, project: Project, trust: &TrustStore) -> Result<Self, Error> {
-        self.ignored = project.lay(trust, &mut self)?;
+        project.lay(trust, &mut self)?;
         Ok(self)
     }
 

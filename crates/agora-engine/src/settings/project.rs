@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use agora_core::ContentHash;
@@ -31,12 +32,30 @@ pub struct Ignored {
     pub was_changed: bool,
 }
 
+/// A project's file of which nothing counts: nobody trusts it, and it cannot be read or belongs to somebody else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unused {
+    pub file: PathBuf,
+    pub why: String,
+    /// Whether it is another user's: what they wrote is nothing to this one.
+    pub is_foreign: bool,
+}
+
+impl Unused {
+    pub(crate) fn new(file: PathBuf, source: &SettingsError) -> Self {
+        Self { file, why: source.to_string(), is_foreign: matches!(source, SettingsError::Foreign(_)) }
+    }
+}
+
 impl Project {
-    /// Looks for a file from a directory upward. The user's own is not a project's.
+    /// Looks for a file from a directory upward. The user's own is not a project's, and another user's is nobody's.
     pub(crate) fn find(from: &Path, users: Option<&Path>) -> Result<Option<Self>, Error> {
         let file = from.ancestors().map(|dir| dir.join(NAME)).find(|file| file.is_file());
         match file {
-            Some(file) if !users.is_some_and(|users| same(users, &file)) => Self::read(file).map(Some),
+            Some(file) if !users.is_some_and(|users| same(users, &file)) => match owner(&file) {
+                Some(owner) => Err(Error::Settings { file, source: SettingsError::Foreign(owner) }),
+                None => Self::read(file).map(Some),
+            },
             Some(_) | None => Ok(None),
         }
     }
@@ -55,18 +74,25 @@ impl Project {
         }
     }
 
-    /// Lays what counts over the settings, and tells what does not.
-    pub(super) fn lay(self, trust: &TrustStore, settings: &mut Settings) -> Result<Option<Ignored>, Error> {
+    /// Lays what counts over the settings, with a note of what does not. One that nobody trusts stands in nobody's way.
+    pub(super) fn lay(self, trust: &TrustStore, settings: &mut Settings) -> Result<(), Error> {
         let trusted = trust.get(&self.file).map_err(Error::Home)?;
-        let failed = |source| Error::Settings { file: self.file.clone(), source };
+        let dir = file::folder(&self.file);
         if trusted == Some(self.hash) {
-            file::lay_text(&self.text, file::folder(&self.file), settings).map_err(failed)?;
-            return Ok(None);
+            let laid = file::lay_text(&self.text, dir, settings);
+            return laid.map_err(|source| Error::Settings { file: self.file.clone(), source });
         }
-        let (kept, keys) = self.sift(settings).map_err(failed)?;
-        file::lay_table(kept, file::folder(&self.file), settings).map_err(failed)?;
-        let was_changed = trusted.is_some();
-        Ok((!keys.is_empty()).then_some(Ignored { file: self.file, keys, was_changed }))
+        let mut with = settings.clone();
+        let sifted = self.sift(settings);
+        match sifted.and_then(|(kept, keys)| file::lay_table(kept, dir, &mut with).map(|()| keys)) {
+            Ok(keys) => {
+                let was_changed = trusted.is_some();
+                with.ignored = (!keys.is_empty()).then_some(Ignored { file: self.file, keys, was_changed });
+                *settings = with;
+            }
+            Err(source) => settings.unused = Some(Unused::new(self.file, &source)),
+        }
+        Ok(())
     }
 
     /// Names the keys that count only with trust.
@@ -86,6 +112,12 @@ impl Project {
         let table = table.map_err(|error| SettingsError::Wrong(file::in_a_line(&self.text, &error)))?;
         Ok(sift::sift(table, settings))
     }
+}
+
+/// Returns whose a file is, when it is neither this user's nor root's.
+fn owner(file: &Path) -> Option<u32> {
+    let owner = std::fs::metadata(file).ok()?.uid();
+    (owner != 0 && owner != rustix::process::geteuid().as_raw()).then_some(owner)
 }
 
 fn same(one: &Path, other: &Path) -> bool {

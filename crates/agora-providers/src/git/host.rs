@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 
+use crate::program;
+
 /// What every call is told before anything else. What is said here goes before what a repository's own configuration says.
 const ALWAYS: [&str; 13] = [
     "core.hooksPath=/dev/null",
@@ -22,6 +24,7 @@ const ALWAYS: [&str; 13] = [
     "fetch.recurseSubmodules=false",
     "core.logAllRefUpdates=false",
 ];
+
 
 /// The host's git.
 #[derive(Clone, Debug)]
@@ -52,7 +55,7 @@ impl Git {
     /// Finds git where the variables say that programs are. `None`: there is none.
     pub fn find(environment: &[(OsString, OsString)]) -> Option<Self> {
         let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value)?;
-        let program = std::env::split_paths(path).map(|dir| dir.join("git")).find(|git| git.is_file())?;
+        let program = program::on_path(path, "git")?;
         Some(Self { program, environment: environment.to_vec() })
     }
 
@@ -129,7 +132,11 @@ impl Call<'_> {
     pub fn run<T: AsRef<OsStr>>(self, arguments: impl IntoIterator<Item = T>) -> Result<Vec<u8>, GitError> {
         let name = self.name.clone();
         let (code, out, said) = self.try_run(arguments)?;
-        if code == Some(0) { Ok(out) } else { Err(GitError::Failed { command: name, said }) }
+        if code == Some(0) {
+            Ok(out)
+        } else {
+            Err(GitError::Failed { command: name, said })
+        }
     }
 
     /// Runs it, and returns its code, what it printed and what it complained about.

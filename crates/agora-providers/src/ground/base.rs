@@ -18,6 +18,7 @@ use super::copy::{self, Owner, Took};
 use super::index::{self, Delta, Entry, Kind};
 use super::pick::Picker;
 use super::walk::at;
+use crate::home::make_private;
 
 pub(super) const BASES: &str = "bases";
 const MAKING: &str = "tmp-";
@@ -64,7 +65,7 @@ impl Bases {
     }
 
     pub(super) fn hold(&self, hold: Hold) -> io::Result<Held> {
-        fs::create_dir_all(&self.dir)?;
+        make_private(&self.dir)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
         let lock = openat(CWD, self.dir.join("lock"), flags, Mode::RUSR | Mode::WUSR)?;
         let operation = match hold {
@@ -157,7 +158,8 @@ pub(super) struct Making<'a> {
 impl Making<'_> {
     fn fill(self, staged: &Path, old: Option<(&Base, &Delta)>) -> io::Result<Vec<Entry>> {
         let files = staged.join("files");
-        fs::create_dir_all(&files)?;
+        make_private(staged)?;
+        fs::create_dir(&files)?;
         self.owner.set(&files)?;
         let changed = |number: usize| match old {
             Some((_, delta)) => delta.changed.binary_search(&number).is_ok(),

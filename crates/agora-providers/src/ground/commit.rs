@@ -17,6 +17,7 @@ use crate::git::config::without_user;
 use crate::git::host::line;
 use crate::git::layout::{Layout, top_of};
 use crate::git::{Git, GitError};
+use crate::home::make_private;
 
 impl Taker<'_> {
     /// Takes a commit of the repository that a directory lies in.
@@ -44,7 +45,7 @@ impl Taker<'_> {
             let what = format!("`{plain}` is no URL that agora fetches from");
             return Err(GroundError::Refused { what, hint: Some("https, ssh, file, or a path".to_owned()) });
         }
-        let cache = self.cache(git, url)?;
+        let (cache, lock) = self.cache(git, url)?;
         let broken = |error: GitError| GroundError::Git {
             what: format!("`{plain}` could not be fetched: {}", hidden(&error, url, &plain)),
             hint: Some("see whether `git ls-remote` of it works here".to_owned()),
@@ -61,20 +62,24 @@ impl Taker<'_> {
         }
         let commit = resolve(git, &cache, rev.unwrap_or("refs/agora-cache/HEAD"))?;
         let source = Source::Url { url: plain, rev: commit.clone() };
+        // Others may read beside us; what is fetched next waits until the refs are copied.
+        flock(&lock, FlockOperation::LockShared)
+            .map_err(|error| GroundError::Unavailable(unavailable("hold", &cache, error.into())))?;
         self.check_out(git, &Layout { own: cache.clone(), common: cache }, commit, source)
     }
 
-    /// Returns the directory of a URL's cached repository, made when it is not there. Held while it is made.
-    fn cache(&self, git: &Git, url: &str) -> Result<PathBuf, GroundError> {
+    /// Returns the directory of a URL's cached repository, made when it is not there, and what it is held with: git gives up where two
+    /// fetch into one.
+    fn cache(&self, git: &Git, url: &str) -> Result<(PathBuf, fs::File), GroundError> {
         let dir = cache_of(self.home, url);
         let broken = |error| GroundError::Unavailable(unavailable("make", &dir, error));
-        fs::create_dir_all(&dir).map_err(broken)?;
+        make_private(&dir).map_err(broken)?;
         let lock = fs::File::create(dir.join("agora.lock")).map_err(broken)?;
         flock(&lock, FlockOperation::LockExclusive).map_err(|error| broken(error.into()))?;
         if !dir.join("HEAD").exists() {
             git.call(&dir, "init").run(["--quiet", "--bare", "."]).map_err(said)?;
         }
-        Ok(dir)
+        Ok((dir, lock))
     }
 
     fn git_for(&self, what: &str) -> Result<&Git, GroundError> {

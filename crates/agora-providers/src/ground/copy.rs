@@ -25,9 +25,9 @@ const ROUNDS: u32 = 3;
 pub(super) enum Took {
     /// It is there, and looked like this when it was read.
     Copied(Entry),
-    /// It could be a secret.
+    /// It could be a secret, or is closed to us.
     LeftOut(Entry),
-    /// It is gone, or of another kind by now, or closed to us.
+    /// It is gone, or of another kind by now.
     Gone,
 }
 
@@ -94,7 +94,11 @@ fn file(from: &Path, to: &Path, entry: &Entry, picker: &Picker, owner: Owner) ->
         Err(Errno::PERM) => openat(CWD, from, flags, Mode::empty()),
         opened => opened,
     };
-    let Ok(mut source) = opened.map(File::from) else { return Ok(Took::Gone) };
+    let mut source = match opened.map(File::from) {
+        Ok(source) => source,
+        Err(Errno::ACCESS) => return Ok(Took::LeftOut(Entry { kept: false, ..entry.clone() })),
+        Err(_) => return Ok(Took::Gone),
+    };
     let mut round = 1;
     loop {
         let before = entry_of(entry.path.clone(), Kind::File, &fstat(&source)?);

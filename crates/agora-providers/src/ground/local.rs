@@ -10,6 +10,7 @@ use agora_core::job::Job;
 use agora_core::provider::Unavailable;
 use agora_core::provider::ground::{CameHome, GroundError, Grounds, GroundsSwept};
 use agora_core::stale::Difference;
+use agora_core::wall::Never;
 use agora_core::wire::manifest::{Layers, Location, People, WorkspaceAt};
 use agora_core::wire::report::Report;
 use agora_core::{DispatchId, ThreadId};
@@ -34,12 +35,17 @@ pub struct LocalGrounds {
     pub(super) home: Home,
     pub(super) git: Option<Git>,
     layers: Layers,
+    /// Where the user's own keys and logins are.
+    users_home: Option<PathBuf>,
 }
 
 impl LocalGrounds {
-    /// Uses the git that these variables lead to, if there is one.
+    /// Uses the git that these variables lead to, if there is one, and takes nothing of the keys in the home that they name.
     pub fn new(home: Home, environment: &[(OsString, OsString)]) -> Self {
-        Self { git: Git::find(environment), home, layers: Layers::Auto }
+        let users_home =
+            environment.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
+        let users_home = users_home.filter(|home| home.is_absolute());
+        Self { git: Git::find(environment), home, layers: Layers::Auto, users_home }
     }
 
     /// Says whether workspaces may be made of layers.
@@ -52,11 +58,14 @@ impl LocalGrounds {
         let dir = dir_of(self.home.root(), thread);
         self.home.prepare().map_err(GroundError::Unavailable)?;
         let staged = dir.with_extension("taking");
+        let never =
+            self.users_home.as_deref().map(|home| Never::of(home, |path| fs::canonicalize(path).ok()));
         let taker = Taker {
             home: self.home.root(),
             git: self.git.as_ref(),
             staged: &staged,
             owner: Owner::of_this_process(),
+            never: never.as_ref(),
         };
         let taken = match request {
             GroundRequest::Empty => return Ok(None),
@@ -215,6 +224,11 @@ impl Grounds for LocalGrounds {
         let names = list_dir(&dir).map_err(|error| unavailable("list", &dir, error))?;
         Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
     }
+}
+
+/// Returns the directories of objects that an agent would borrow from, which works on the repository whose root this is.
+pub fn objects_of(top: &Path) -> Vec<PathBuf> {
+    Layout::of(top).ok().flatten().map(|layout| layout.objects()).unwrap_or_default()
 }
 
 /// Returns every directory of objects that the made repositories borrow from.

@@ -29,4 +29,4 @@ mod walk;
 mod work;
 
 pub use apply::{AppliedWork, ApplyError, ApplyTo, OnSight};
-pub use local::LocalGrounds;
+pub use local::{LocalGrounds, objects_of};

@@ -1,7 +1,8 @@
 //! What of a source an agent gets to see: all of it but what could be a secret.
 //!
 //! What git tracks is seen whatever it is called: whoever has the repository has it. Directories that tools fill from elsewhere
-//! are taken as they are, because what they hold is public, and breaks when a file is missing.
+//! are not looked into for secrets, because what they hold is public, and breaks when a file is missing: but what can only be
+//! somebody's own stays out there, too. What is never visible to an agent does not come here at all: `walk` passes it over.
 
 use std::collections::BTreeSet;
 
@@ -32,11 +33,9 @@ const FILLED: [&[u8]; 14] = [
     b".cargo",
     b".yarn",
 ];
-const NAMES: [&[u8]; 12] = [
-    b"id_rsa",
-    b"id_dsa",
-    b"id_ecdsa",
-    b"id_ed25519",
+/// Keys of people, which no package has.
+const KEYS: [&[u8]; 4] = [b"id_rsa", b"id_dsa", b"id_ecdsa", b"id_ed25519"];
+const NAMES: [&[u8]; 8] = [
     b".netrc",
     b".npmrc",
     b".pypirc",
@@ -76,10 +75,9 @@ impl Picker {
 
     /// Tells whether something is taken, as far as its name tells.
     pub(super) fn takes(&self, entry: &Entry) -> bool {
-        entry.kind == Kind::Directory
-            || is_filled(&entry.path)
-            || !is_secret_name(&entry.path)
-            || self.is_meant(&entry.path)
+        let is_secret =
+            is_somebodys_own(&entry.path) || (!is_filled(&entry.path) && is_secret_name(&entry.path));
+        entry.kind == Kind::Directory || !is_secret || self.is_meant(&entry.path)
     }
 
     /// Tells whether a file must be looked into before it is taken.
@@ -102,9 +100,21 @@ fn is_filled(path: &[u8]) -> bool {
     parts.any(|part| FILLED.contains(&part))
 }
 
+/// Tells whether a name means a secret wherever it is.
+fn is_somebodys_own(path: &[u8]) -> bool {
+    let name = name(path);
+    let in_cargos = path.strip_suffix(&*name).is_some_and(|above| above.ends_with(b".cargo/"));
+    name.starts_with(b".env") || KEYS.contains(&&*name) || (in_cargos && name.starts_with(b"credentials"))
+}
+
+/// Tells whether a name means a secret where nothing was installed.
 fn is_secret_name(path: &[u8]) -> bool {
-    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path).to_ascii_lowercase();
-    name.starts_with(b".env") || NAMES.contains(&&*name) || ENDS.iter().any(|end| name.ends_with(end))
+    let name = name(path);
+    NAMES.contains(&&*name) || ENDS.iter().any(|end| name.ends_with(end))
+}
+
+fn name(path: &[u8]) -> Vec<u8> {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or(path).to_ascii_lowercase()
 }
 
 #[cfg(test)]
@@ -121,8 +131,20 @@ mod tests {
     fn what_could_be_a_secret_stays_unless_somebody_means_it() {
         let picker =
             Picker::new([Box::from(&b"tests/cert.pem"[..])], b"/.env.local\nconfig/\n!config/id_rsa\n");
-        for path in [".env", "a/.env.production", ".envrc", "id_rsa", "deep/x.PEM", ".npmrc", "config/id_rsa"]
-        {
+        for path in [
+            ".env",
+            "a/.env.production",
+            ".envrc",
+            "id_rsa",
+            "deep/x.PEM",
+            ".npmrc",
+            "config/id_rsa",
+            // Also where tools put what they install.
+            "build/.env",
+            ".next/standalone/.env",
+            "vendor/id_rsa",
+            ".cargo/credentials.toml",
+        ] {
             assert!(!takes(&picker, path), "{path}");
         }
         for path in [
@@ -132,6 +154,9 @@ mod tests {
             "id_rsa.pub",
             ".venv/lib/certifi/cacert.pem",
             "environment",
+            ".cargo/config.toml",
+            "node_modules/x/.npmrc",
+            "src/credentials.rs",
         ] {
             assert!(takes(&picker, path), "{path}");
         }

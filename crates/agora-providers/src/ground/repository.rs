@@ -14,11 +14,13 @@ use crate::git::layout::Layout;
 use crate::home::read_capped;
 
 const CONFIG_BYTES: u64 = 4 << 20;
+/// More refs than any repository has.
+const PACKED_BYTES: u64 = 256 << 20;
 /// More loose refs than this are packed, or somebody's mistake.
 const REFS: usize = 100_000;
 
 /// What says what a repository is, rather than what to do with it.
-const KEPT: [(&str, &[&str]); 4] = [
+const KEPT: [(&str, &[&str]); 5] = [
     (
         "core",
         &[
@@ -38,7 +40,8 @@ const KEPT: [(&str, &[&str]); 4] = [
     ),
     ("extensions", &["objectformat", "compatobjectformat"]),
     ("branch", &["remote", "merge", "rebase"]),
-    ("submodule", &["active", "path", "branch"]),
+    ("submodule", &["active", "path", "branch", "url", "fetch"]),
+    ("remote", &["url", "fetch"]),
 ];
 /// What git keeps beside HEAD while something is under way, and what says which part of it is there.
 const BESIDE: [&str; 9] = [
@@ -113,9 +116,8 @@ impl Repository<'_> {
                 self.copy(&from, &to.join(name))?;
             }
         }
-        for name in ["packed-refs", "shallow"] {
-            self.copy(&common.join(name), &to.join(name))?;
-        }
+        self.copy(&common.join("shallow"), &to.join("shallow"))?;
+        self.packed_refs(&common.join("packed-refs"), &to.join("packed-refs"))?;
         let mut left = REFS;
         self.refs(&common.join("refs"), &to.join("refs"), Path::new(""), &mut left)?;
         let mut alternates = Vec::new();
@@ -144,6 +146,21 @@ impl Repository<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Copies packed refs, but those of other agents' work, with what a tag among them stands for.
+    fn packed_refs(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let Some(refs) = read_capped(from, PACKED_BYTES)? else { return Ok(()) };
+        let (mut kept, mut is_kept) = (Vec::with_capacity(refs.len()), true);
+        for line in refs.split_inclusive(|&byte| byte == b'\n') {
+            // A line that begins so belongs to the one before it.
+            if !line.starts_with(b"^") {
+                let name = line.iter().position(|&byte| byte == b' ').map_or(line, |cut| &line[cut + 1..]);
+                is_kept = !name.starts_with(b"refs/agora/");
+            }
+            kept.extend(line.iter().filter(|_| is_kept));
+        }
+        self.write(to, &kept)
     }
 
     /// Copies loose refs, but those of other agents' work.
@@ -176,15 +193,13 @@ impl Repository<'_> {
         let kept = |setting: &&Setting| {
             KEPT.iter().any(|(section, keys)| *section == setting.section && keys.contains(&&*setting.key))
         };
-        let mut made: Vec<Setting> = settings.iter().filter(kept).cloned().collect();
-        let named = |setting: &&Setting| {
-            matches!(setting.section.as_str(), "remote" | "submodule")
-                && matches!(setting.key.as_str(), "url" | "fetch")
+        // A URL may stand in the place of any name, and a password in every URL.
+        let plain = |setting: &Setting| Setting {
+            subsection: setting.subsection.as_deref().map(config::without_user),
+            value: config::without_user(&setting.value),
+            ..setting.clone()
         };
-        made.extend(settings.iter().filter(named).map(|setting| match setting.key.as_str() {
-            "url" => Setting { value: config::without_user(&setting.value), ..setting.clone() },
-            _ => setting.clone(),
-        }));
+        let mut made: Vec<Setting> = settings.iter().filter(kept).map(plain).collect();
         let ours = [
             ("core", "bare", "false"),
             ("core", "hooksPath", "/dev/null"),
@@ -239,7 +254,7 @@ pub(super) fn head(layout: &Layout) -> Option<String> {
 }
 
 fn packed(layout: &Layout, name: &str) -> Option<String> {
-    let refs = read_capped(&layout.common.join("packed-refs"), 256 << 20).ok()??;
+    let refs = read_capped(&layout.common.join("packed-refs"), PACKED_BYTES).ok()??;
     let text = String::from_utf8_lossy(&refs);
     text.lines().find_map(|line| line.strip_suffix(name)?.strip_suffix(' ').map(str::to_owned))
 }

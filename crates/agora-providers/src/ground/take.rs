@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use agora_core::ground::{Author, Ground, Source};
 use agora_core::provider::ground::GroundError;
 use agora_core::provider::{Outage, Unavailable};
+use agora_core::wall::Never;
 use agora_core::{ContentHash, ThreadId};
 
 use super::base::{Base, Bases, Hold, Making};
@@ -18,7 +19,7 @@ use super::repository::{self, Repository};
 use super::walk::{self, Found, at};
 use crate::git::host::line;
 use crate::git::{Git, layout};
-use crate::home::read_capped;
+use crate::home::{make_private, read_capped};
 
 /// What may differ from a base before a new one is made: that much is copied for every thread.
 const DELTA_BYTES: u64 = 32 << 20;
@@ -38,6 +39,8 @@ pub(super) struct Taker<'a> {
     /// The thread's own directory, which is not there yet.
     pub(super) staged: &'a Path,
     pub(super) owner: Owner,
+    /// What of the user's home is never taken.
+    pub(super) never: Option<&'a Never>,
 }
 
 /// The files of a ground are below this, in the thread's directory.
@@ -58,6 +61,9 @@ impl Taker<'_> {
         }
         let top = layout::top_of(&dir).map_err(failed("look for a repository above", &dir))?;
         let root = top.clone().unwrap_or(dir);
+        if self.never.is_some_and(|never| never.holds(&root)) {
+            return Err(never_visible(&root));
+        }
         let path = root.to_str().ok_or_else(|| refused(&root, &io::Error::other("its name is no text")))?;
         let source = match top {
             Some(_) => Source::Repository { path: path.to_owned(), base: None },
@@ -65,7 +71,7 @@ impl Taker<'_> {
         };
         let looked_at = self.clock().map_err(failed("write", self.staged))?;
         fs::write(self.staged.join(TAKEN), looked_at.to_string()).map_err(failed("write", self.staged))?;
-        let mut found = walk::walk(&root, self.home).map_err(failed("list", &root))?;
+        let mut found = walk::walk(&root, self.home, self.never).map_err(failed("list", &root))?;
         if found.entries.len() > MOST {
             let why = io::Error::other(format!("it has more than {MOST} files"));
             return Err(refused(&root, &why));
@@ -79,7 +85,7 @@ impl Taker<'_> {
         }
         let bases = Bases::of(self.home, &root);
         let looked = Looked { root: &root, picker: &picker, looked_at: looked_at.saturating_sub(TICK_NS) };
-        let (base, entries) = self.files(&bases, found.entries, &looked)?;
+        let (base, entries) = self.files(&bases, std::mem::take(&mut found.entries), &looked)?;
         let first = layouts.iter().find(|(below, _)| below.is_empty()).map(|(_, layout)| layout);
         let author = first.and_then(|layout| self.author(&root, layout));
         for (below, layout) in &layouts {
@@ -90,7 +96,8 @@ impl Taker<'_> {
         }
         let head = first.and_then(repository::head);
         let state = state(&entries, head.as_deref());
-        let mut left_out = entries.iter().filter(|entry| !entry.kept);
+        let left_out = entries.iter().filter(|entry| !entry.kept).map(|entry| &entry.path);
+        let mut left_out = found.passed_over.iter().chain(left_out).map(|path| shown(path));
         Ok(Ground {
             source,
             base: Some(base),
@@ -98,7 +105,7 @@ impl Taker<'_> {
             state,
             files: entries.iter().filter(|entry| entry.kept && entry.kind != Kind::Directory).count() as u64,
             author,
-            left_out: left_out.by_ref().take(NAMED).map(|entry| shown(&entry.path)).collect(),
+            left_out: left_out.by_ref().take(NAMED).collect(),
             left_out_more: left_out.count() as u64,
         })
     }
@@ -183,6 +190,7 @@ impl Taker<'_> {
 
     /// Begins the thread's own directory.
     pub(super) fn start(&self) -> io::Result<()> {
+        make_private(self.staged)?;
         fs::create_dir_all(self.staged.join(FILES))?;
         self.owner.set(&self.staged.join(FILES))
     }
@@ -201,7 +209,7 @@ impl Taker<'_> {
 
     /// Asks the clock that stamps files here.
     fn clock(&self) -> io::Result<i64> {
-        fs::create_dir_all(self.staged)?;
+        make_private(self.staged)?;
         let probe = self.staged.join("clock");
         fs::write(&probe, b"")?;
         let meta = fs::metadata(&probe)?;
@@ -263,6 +271,11 @@ fn shown(path: &[u8]) -> String {
 pub(super) fn refused(path: &Path, error: &io::Error) -> GroundError {
     let what = format!("`{}` cannot be worked on: {error}", path.display());
     GroundError::Refused { what, hint: Some("name a directory, or a repository's URL".to_owned()) }
+}
+
+fn never_visible(path: &Path) -> GroundError {
+    let what = format!("`{}` holds keys or logins, which no agent ever sees", path.display());
+    GroundError::Refused { what, hint: Some("name a directory that holds something else".to_owned()) }
 }
 
 fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> GroundError {

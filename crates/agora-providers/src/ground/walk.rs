@@ -1,4 +1,5 @@
-//! Looks at every path of a source: one stat each, nothing opened but directories, nothing waited for.
+//! Looks at every path of a source: one stat each, nothing opened but directories, nothing waited for. What is never visible to an
+//! agent is passed over unopened.
 
 use std::ffi::OsStr;
 use std::io;
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
+use agora_core::wall::Never;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, statat};
 
 use super::index::{Entry, Kind};
@@ -24,17 +26,28 @@ pub(super) struct Found {
     pub(super) entries: Vec<Entry>,
     /// Directories that have a `.git`, from the root; the root itself is the empty path.
     pub(super) repositories: Vec<Box<[u8]>>,
+    /// What is there and was not looked at: never visible, or closed to us.
+    pub(super) passed_over: Vec<Box<[u8]>>,
 }
 
-/// Walks a source. A directory that is `not` is passed over: a home of agora's may lie in what somebody works on.
-pub(super) fn walk(root: &Path, not: &Path) -> io::Result<Found> {
+impl Found {
+    fn extend(&mut self, more: Self) {
+        self.entries.extend(more.entries);
+        self.repositories.extend(more.repositories);
+        self.passed_over.extend(more.passed_over);
+    }
+}
+
+/// Walks a source. A directory that is `not` is no part of it: a home of agora's may lie in what somebody works on.
+pub(super) fn walk(root: &Path, not: &Path, never: Option<&Never>) -> io::Result<Found> {
     let not = statat(CWD, not, AtFlags::empty()).ok().map(|stat| (stat.st_dev, stat.st_ino));
     let top = openat(CWD, root, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     drop(top);
     let queue = Queue::default();
     queue.push(Vec::new());
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS);
-    let walker = Walker { root, not, queue: &queue };
+    let never = Hidden::of(root, never);
+    let walker = Walker { root, not, never: &never, queue: &queue };
     let mut found = thread::scope(|scope| {
         // Where there are no more threads to be had, fewer do it.
         let more =
@@ -44,15 +57,36 @@ pub(super) fn walk(root: &Path, not: &Path) -> io::Result<Found> {
         for other in others {
             // A walker has nothing to panic about.
             if let Ok(more) = other.join() {
-                found.entries.extend(more.entries);
-                found.repositories.extend(more.repositories);
+                found.extend(more);
             }
         }
         found
     });
     found.entries.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     found.repositories.sort_unstable();
+    found.passed_over.sort_unstable();
     Ok(found)
+}
+
+/// What of a source is never visible, by paths from its root. Of nearly every source: nothing.
+#[derive(Debug)]
+struct Hidden(Vec<Vec<u8>>);
+
+impl Hidden {
+    fn of(root: &Path, never: Option<&Never>) -> Self {
+        let below = never.into_iter().flat_map(|never| never.below(root));
+        let from_root =
+            |path: PathBuf| path.strip_prefix(root).ok().map(|below| below.as_os_str().as_bytes().to_vec());
+        Self(below.filter_map(from_root).collect())
+    }
+
+    /// Tells whether a path is one of them. Nobody comes to what is below one.
+    fn holds(&self, path: &[u8]) -> bool {
+        self.0.iter().any(|hidden| match hidden.strip_suffix(b"*") {
+            Some(start) => path.strip_prefix(start).is_some_and(|rest| !rest.contains(&b'/')),
+            None => path == hidden,
+        })
+    }
 }
 
 /// Directories that wait to be listed.
@@ -103,6 +137,7 @@ impl Queue {
 struct Walker<'a> {
     root: &'a Path,
     not: Option<(u64, u64)>,
+    never: &'a Hidden,
     queue: &'a Queue,
 }
 
@@ -110,8 +145,12 @@ impl Walker<'_> {
     fn work(&self) -> Found {
         let mut found = Found::default();
         while let Some(directory) = self.queue.next() {
-            // What is gone, or closed to us, has nothing to take.
-            let _ = self.list(&directory, &mut found);
+            // What is gone has nothing to take; what is closed to us is said to be there.
+            if let Err(error) = self.list(&directory, &mut found)
+                && error.kind() == io::ErrorKind::PermissionDenied
+            {
+                found.passed_over.push(directory.into());
+            }
             self.queue.done();
         }
         found
@@ -138,6 +177,10 @@ impl Walker<'_> {
             } else {
                 [below, b"/", name.to_bytes()].concat()
             };
+            if self.never.holds(&path) {
+                found.passed_over.push(path.into());
+                continue;
+            }
             let Ok(stat) = statat(dir.fd()?, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let kind = match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Directory if self.not == Some((stat.st_dev, stat.st_ino)) => continue,

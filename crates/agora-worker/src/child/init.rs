@@ -13,7 +13,7 @@ use rustix::process::{
 use super::control::{Frame, Hitch, Obstacle, Order, Report, Task};
 use super::group::Group;
 use super::guard::{ask, bell, hear_bell, let_go_of_streams, news};
-use super::launch::{NOT_STARTED, become_program, limit_processes, number_of};
+use super::launch::{NOT_STARTED, become_program, go_first, limit_processes, number_of};
 use super::tree;
 use crate::sandbox::syscall::{close_all_but, fork_into};
 use crate::sandbox::wall::{Plan, furnish, map_ids, shed};
@@ -25,7 +25,8 @@ pub(super) fn enter(
     (user, group_id): (Uid, Gid),
     mouth: &mut PipeWriter,
 ) -> Result<(), Obstacle> {
-    // First, while the groups can be seen.
+    go_first();
+    // Early, while the groups can be seen.
     if !group.enter() {
         let _ = Hitch::NotGrouped.write(mouth);
     }

@@ -105,8 +105,7 @@ fn turn_into_program(task: &Task, group: &Group, guard: Pid, mouth: &mut PipeWri
     if getppid() != Some(guard) {
         return Obstacle::Guard(rustix::io::Errno::SRCH.raw_os_error());
     }
-    // When memory is short, this goes before the guard and the worker, who then say so.
-    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    go_first();
     if !group.enter() {
         let _ = Hitch::NotGrouped.write(mouth);
     }
@@ -147,6 +146,12 @@ pub(super) fn become_program(task: &Task) -> Obstacle {
         return Obstacle::Wall(refused);
     }
     Obstacle::Program(number_of(&exec(task)))
+}
+
+/// When memory is short, this goes before anything else of the machine: the guard and the worker stay to say so. Only while it
+/// is still its own: what has become somebody else may not.
+pub(super) fn go_first() {
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 }
 
 /// Contains a fork bomb, also where nobody set a limit and where nobody can make a group.

@@ -23,6 +23,8 @@ pub struct Question {
     pub agora_home: PathBuf,
     /// The user's home, where tools are.
     pub home: Option<PathBuf>,
+    /// Where the objects of the repository are that would be worked on.
+    pub lent: Vec<PathBuf>,
 }
 
 /// What would stand around an agent, or why nothing can.
@@ -65,7 +67,7 @@ pub fn preview(
 pub fn view_in_this_process(question: &str) -> Option<String> {
     use super::wall::{Ground, Inside, View, try_namespaces};
 
-    let Question { wish, agora_home, home } = serde_json::from_str(question).ok()?;
+    let Question { wish, agora_home, home, lent } = serde_json::from_str(question).ok()?;
     let trial = try_namespaces();
     let dispatch = agora_home.join("dispatches/ID");
     let own = Inside {
@@ -82,7 +84,7 @@ pub fn view_in_this_process(question: &str) -> Option<String> {
         home: home.as_deref(),
         path: path.as_deref(),
         own: &own,
-        lent: &[],
+        lent: &lent,
         closed: &agora_home,
     };
     let preview = match View::choose(&ground) {

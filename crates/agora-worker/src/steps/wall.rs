@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use agora_core::wall::{Level, Wish};
@@ -30,9 +30,12 @@ pub(crate) fn raise(wish: &Wish, workspace_at: Option<&WorkspaceAt>, desk: &mut 
     let agent = plan.as_ref().and_then(|plan| plan.agent);
     if built.level == Level::Landlock {
         if let Some(agent) = agent {
-            open_the_way(desk, agent)?;
+            open_the_way(desk, &lent, agent)?;
         }
         link_tools(&own.home, &home_links).map_err(workspace("making the agent's home"))?;
+    }
+    for grant in &built.missing {
+        desk.warn(format!("the grant `{grant}` names nothing on this machine, and shows nothing"));
     }
     if let Some(because) = &built.because {
         desk.warn(format!("the wall is made of Landlock and seccomp, without namespaces: {because}"));
@@ -43,24 +46,33 @@ pub(crate) fn raise(wish: &Wish, workspace_at: Option<&WorkspaceAt>, desk: &mut 
     Ok(())
 }
 
-/// Where the agent is another user and sees the true paths, it must be able to get to them. What is in agora's home stays closed to it.
-fn open_the_way(desk: &Desk, agent: u32) -> Result<(), Fault> {
-    let work = desk.place.work();
-    let closed = desk.place.closed();
+/// Where the agent is another user and sees the true paths, it must be able to get to them. What is in agora's home stays closed to it,
+/// and the way to everybody else.
+fn open_the_way(desk: &Desk, lent: &[PathBuf], agent: u32) -> Result<(), Fault> {
+    let (work, closed) = (desk.place.work(), desk.place.closed());
     for dir in work.ancestors().skip(1) {
         let about = fs::metadata(dir).map_err(workspace("looking at the dispatch's directory"))?;
-        let mode = about.mode();
-        if about.uid() == agent || mode & 0o001 != 0 {
+        let goes_through = about.mode() & 0o001 != 0 || (about.gid() == agent && about.mode() & 0o010 != 0);
+        if about.uid() == agent || goes_through {
             continue;
         }
         if !dir.starts_with(closed) {
             return Err(Fault::Wall(WallError::Closed(dir.to_owned())));
         }
-        fs::set_permissions(dir, Permissions::from_mode(mode & 0o7777 | 0o011))
-            .map_err(workspace("opening the dispatch's directory to the agent"))?;
+        let_through(dir, agent).map_err(workspace("opening the dispatch's directory to the agent"))?;
+    }
+    for dir in lent.iter().flat_map(|lent| lent.ancestors().skip(1)).filter(|dir| dir.starts_with(closed)) {
+        let_through(dir, agent).map_err(workspace("opening what was fetched to the agent"))?;
     }
     let closed = Permissions::from_mode(0o700);
     fs::set_permissions(desk.place.out(), closed).map_err(workspace("closing `out` to the agent"))
+}
+
+/// Lets the agent go through a directory of ours, by a group that nobody else is in.
+fn let_through(dir: &Path, agent: u32) -> io::Result<()> {
+    chown(dir, None, Some(agent))?;
+    let mode = fs::metadata(dir)?.mode() & 0o7700;
+    fs::set_permissions(dir, Permissions::from_mode(mode | 0o010))
 }
 
 /// Lets the agent's own home lead to the tools of the user's.

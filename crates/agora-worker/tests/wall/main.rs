@@ -11,4 +11,5 @@ mod bombs;
 mod cost;
 mod hostile;
 mod ladder;
+mod sight;
 mod support;

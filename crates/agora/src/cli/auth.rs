@@ -51,7 +51,9 @@ fn parse_what(text: &str) -> Result<What, String> {
     match text {
         "status" | "list" => Ok(What::Status),
         "remove" => Ok(What::Remove),
-        vendor => parse_vendor(vendor).map(What::Of),
+        vendor => parse_vendor(vendor)
+            .map(What::Of)
+            .map_err(|_| "it is `claude` or `codex`, or `status`, or `remove` with one of them".to_owned()),
     }
 }
 

@@ -10,6 +10,7 @@ mod commits;
 mod contention;
 mod hostile;
 mod kept;
+mod private;
 mod sees;
 mod support;
 mod thread;

@@ -193,3 +193,20 @@ fn an_ordinary_user_gets_the_same() {
         }
     }
 }
+
+#[test]
+fn in_a_bare_repository_run_works_on_what_it_holds() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    let bare = user.cli.work().join("bare.git");
+    user.git(
+        &user.cli.work(),
+        &["clone", "--quiet", "--bare", dir.to_str().unwrap(), bare.to_str().unwrap()],
+    );
+    user.agent("w", "ls");
+    for more in [&[][..], &["--workspace", "."]] {
+        let mut command = user.agora_command(&[&["run", "--agent", "w", "x", "--json"], more].concat());
+        let result = agora_testkit::cli::run(command.current_dir(&bare)).json();
+        assert_eq!(said(&result), ["a.txt", "src"], "{more:?}");
+    }
+}

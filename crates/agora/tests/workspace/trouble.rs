@@ -69,6 +69,31 @@ fn two_at_once_share_one_base() {
 }
 
 #[test]
+fn six_at_once_fetch_from_one_url() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.agent("w", "cat a.txt");
+    let url = format!("file://{}", dir.display());
+    let words = ["dispatch", "run", "--subagent", "w", "--workspace", &url, "--json"];
+    let branches = |user: &User| {
+        let heads: String = (0..400).map(|number| format!("update refs/heads/b{number} HEAD\n")).collect();
+        user.put(&dir, ".git/moves", &heads);
+        user.git(&dir, &["-c", "alias.move=!git update-ref --stdin < .git/moves", "move"]);
+    };
+    branches(&user);
+    user.agora(&words).success();
+    user.git(&dir, &["commit", "--quiet", "--allow-empty", "-m", "second"]);
+    branches(&user);
+    let children: Vec<_> = (0..6)
+        .map(|_| user.agora_command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+        .collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
 fn only_what_changed_is_kept_for_the_next() {
     let user = User::new(Mode::Layers);
     let dir = user.repository("main");

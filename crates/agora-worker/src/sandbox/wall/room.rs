@@ -171,7 +171,7 @@ fn cover(hidden: &Path) -> Result<(), Errno> {
             let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
             open_tree(CWD, "/dev/null", flags).and_then(|nothing| attach(&nothing, hidden))
         }
-        // A link leads to what is covered, or to nothing.
+        // What a link leads to is covered where it lies.
         Ok(_) | Err(_) => Ok(()),
     }
 }

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use agora_core::sentinel;
 use agora_core::wall::{
-    AGENT_ID, Access, Built, Isolation, Level, NEVER, Network, Tools, Visible, Wish, in_home,
-    is_never_visible,
+    AGENT_ID, Access, Built, Isolation, Level, Network, Never, Tools, Visible, Wish, in_home,
 };
 use rustix::process::geteuid;
 
@@ -38,6 +37,8 @@ const TMP: &str = "/tmp";
 const AIDS: &str = "/run/agora";
 /// For a user whose home is no place for one.
 const HOME: &str = "/home/agent";
+/// A plan goes to the guard as one argument, which has 128 KiB: parts beyond so many are not shown.
+const MOST_BINDS: usize = 600;
 /// What older programs write to.
 const LINKS: [(&str, &str); 2] = [("/var/tmp", TMP), ("/var/run", "/run")];
 
@@ -133,7 +134,7 @@ impl View {
         let agent = Some(AGENT_ID).filter(|id| geteuid().is_root() && has_id(*id));
         let mut sight = Sight::new(ground, level);
         sight.look();
-        let Sight { mut binds, links, inside, hidden, home_links, .. } = sight;
+        let Sight { mut binds, links, inside, hidden, home_links, missing, .. } = sight;
         binds.sort_by_key(|bind| bind.to.components().count());
         let visible =
             binds.iter().map(|bind| Visible { path: bind.to.display().to_string(), access: bind.access });
@@ -144,6 +145,8 @@ impl View {
             network: wish.network,
             uid: Some(agent.unwrap_or_else(|| geteuid().as_raw())),
             visible: visible.collect(),
+            covered: hidden.iter().map(|path| path.display().to_string()).collect(),
+            missing,
             leaves_open: leaves_open(level, trial.landlock, wish.network),
             because,
             container: trial.contained,
@@ -168,12 +171,15 @@ struct Sight<'a> {
     level: Level,
     /// The home as it is written, and the true one.
     home: Tool,
+    /// What of it nobody sees.
+    never: Never,
     closed: PathBuf,
     inside: Inside,
     binds: Vec<Bind>,
     links: Vec<(PathBuf, PathBuf)>,
     hidden: Vec<PathBuf>,
     home_links: Vec<(PathBuf, PathBuf)>,
+    missing: Vec<String>,
 }
 
 impl<'a> Sight<'a> {
@@ -189,9 +195,11 @@ impl<'a> Sight<'a> {
             },
             Level::Landlock | Level::None => ground.own.clone(),
         };
+        let never = Never::of(&home.written, |path| fs::canonicalize(path).ok());
         let closed = fs::canonicalize(ground.closed).unwrap_or_else(|_| ground.closed.to_owned());
-        let (binds, links, hidden, home_links) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { ground, level, home, closed, inside, binds, links, hidden, home_links }
+        let (binds, links, hidden) = (Vec::new(), Vec::new(), Vec::new());
+        let (home_links, missing) = (Vec::new(), Vec::new());
+        Self { ground, level, home, never, closed, inside, binds, links, hidden, home_links, missing }
     }
 
     fn look(&mut self) {
@@ -234,8 +242,9 @@ impl<'a> Sight<'a> {
             Tools::None => {}
         }
         for grant in &self.ground.wish.grants {
-            if let Some(tool) = Tool::at(grant.path(&self.home.written)) {
-                self.add(&tool.real, &tool.written, grant.access);
+            match Tool::at(grant.path(&self.home.written)) {
+                Some(tool) => self.add(&tool.real, &tool.written, grant.access),
+                None => self.missing.push(grant.to_string()),
             }
         }
         if self.level == Level::Namespaces {
@@ -268,19 +277,48 @@ impl<'a> Sight<'a> {
     }
 
     fn add(&mut self, real: &Path, written: &Path, access: Access) {
-        if self.is_never_visible(real) || self.is_never_visible(written) || real.starts_with(&self.closed) {
+        if self.is_out_of_sight(real) || self.is_out_of_sight(written) {
             return;
         }
+        // Without mounts the home is another one, which leads to the tools by links.
+        if self.level == Level::Landlock
+            && let Ok(below) = written.strip_prefix(&self.home.written)
+            && !below.as_os_str().is_empty()
+        {
+            self.home_links.push((below.to_owned(), real.to_owned()));
+        }
+        if !self.is_shown_by_parts(real, access) {
+            return self.place(real, written, access);
+        }
+        for part in self.parts(real, access) {
+            if let Ok(below) = part.written.strip_prefix(real)
+                && self.binds.len() < MOST_BINDS
+            {
+                self.place(&part.real, &written.join(below), access);
+            }
+        }
+    }
+
+    /// Gives something its place inside, and covers what of it nobody sees.
+    fn place(&mut self, real: &Path, written: &Path, access: Access) {
         if self.level == Level::Landlock {
-            return self.add_real(real, written, access);
+            return self.bind(real, real, access);
         }
         self.bind(real, written, access);
         if real != written {
             self.bind(real, real, access);
         }
-        for never in self.never_below(real) {
+        let there = |path: &Path| path.symlink_metadata().is_ok();
+        let never = self.never.below(real).flat_map(|never| spelled_out(&never));
+        let closed = Some(self.closed.clone()).filter(|closed| closed.starts_with(real));
+        let never: Vec<PathBuf> = never.chain(closed).filter(|never| there(never)).collect();
+        for never in never {
             let Ok(below) = never.strip_prefix(real) else { continue };
-            self.hidden.extend([written.join(below), never.clone()]);
+            for path in [written.join(below), never.clone()] {
+                if !self.hidden.contains(&path) {
+                    self.hidden.push(path);
+                }
+            }
         }
     }
 
@@ -294,44 +332,50 @@ impl<'a> Sight<'a> {
         }
     }
 
-    /// Without mounts nothing can be covered: what holds something that is never visible is shown by its parts. And the home, which is
-    /// another one, leads to the tools by links.
-    fn add_real(&mut self, real: &Path, written: &Path, access: Access) {
-        if let Ok(below) = written.strip_prefix(&self.home.written)
-            && !below.as_os_str().is_empty()
-        {
-            self.home_links.push((below.to_owned(), real.to_owned()));
-        }
-        let mut whole = vec![real.to_owned()];
-        while let Some(path) = whole.pop() {
-            if self.never_below(&path).is_empty() {
-                self.bind(&path, &path, access);
-            } else if let Ok(entries) = fs::read_dir(&path) {
-                let parts = entries.filter_map(Result::ok).map(|entry| entry.path());
-                whole.extend(parts.filter(|part| {
-                    !self.is_never_visible(part) && !part.starts_with(&self.closed) && !part.is_symlink()
-                }));
+    /// Tells whether a directory is shown by what is in it now: so nothing shows that comes to be in it later, such as a key. Without
+    /// mounts nothing can be covered either. A directory that is to be written to is shown whole, unless it holds the home.
+    fn is_shown_by_parts(&self, dir: &Path, access: Access) -> bool {
+        // What lies in the system's directories is left to the modes of its files.
+        let is_system = |path: &Path| SYSTEM.iter().any(|system| path.starts_with(system));
+        let never = || self.never.below(dir).any(|never| !is_system(&never));
+        match self.level {
+            Level::Landlock => self.closed.starts_with(dir) || never(),
+            Level::Namespaces | Level::None => {
+                (access == Access::Read || self.home.real.starts_with(dir)) && never()
             }
         }
+    }
+
+    /// Returns what a directory holds, down to where nothing of it is out of sight. A link counts as what it leads to in there.
+    fn parts(&self, dir: &Path, access: Access) -> Vec<Tool> {
+        let (mut parts, mut waiting) = (Vec::new(), vec![dir.to_owned()]);
+        while let Some(path) = waiting.pop() {
+            let Some(tool) = Tool::at(path) else { continue };
+            let is_link = tool.written.is_symlink();
+            if is_link && (!tool.real.starts_with(dir) || self.is_out_of_sight(&tool.real)) {
+                continue;
+            }
+            match (self.is_shown_by_parts(&tool.real, access), is_link) {
+                (false, _) => parts.push(tool),
+                // Its parts are shown where they are.
+                (true, true) => {}
+                (true, false) => {
+                    let entries = fs::read_dir(&tool.real).into_iter().flatten().filter_map(Result::ok);
+                    waiting
+                        .extend(entries.map(|entry| entry.path()).filter(|path| !self.is_out_of_sight(path)));
+                }
+            }
+        }
+        parts
     }
 
     fn shows(&self, path: &Path) -> bool {
         self.binds.iter().any(|bind| path.starts_with(&bind.from) && !bind.essential)
     }
 
-    fn is_never_visible(&self, path: &Path) -> bool {
-        [&self.home.written, &self.home.real]
-            .iter()
-            .any(|home| path.strip_prefix(home).is_ok_and(is_never_visible))
-    }
-
-    /// Returns what of a directory must not be seen.
-    fn never_below(&self, dir: &Path) -> Vec<PathBuf> {
-        let home = &self.home.real;
-        let mut never: Vec<PathBuf> = NEVER.iter().flat_map(|never| spelled_out(&home.join(never))).collect();
-        never.push(self.closed.clone());
-        never.retain(|path| path.starts_with(dir) && path != dir);
-        never
+    /// Tells whether nothing may bring a path in.
+    fn is_out_of_sight(&self, path: &Path) -> bool {
+        self.never.holds(path) || path.starts_with(&self.closed)
     }
 }
 
@@ -339,7 +383,7 @@ impl<'a> Sight<'a> {
 fn spelled_out(pattern: &Path) -> Vec<PathBuf> {
     let name = pattern.file_name().and_then(OsStr::to_str).unwrap_or_default();
     let Some(start) = name.strip_suffix('*') else {
-        return if pattern.symlink_metadata().is_ok() { vec![pattern.to_owned()] } else { Vec::new() };
+        return vec![pattern.to_owned()];
     };
     let entries = pattern.parent().and_then(|parent| fs::read_dir(parent).ok());
     let names = entries.into_iter().flatten().filter_map(Result::ok);

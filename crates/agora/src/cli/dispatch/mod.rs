@@ -8,13 +8,14 @@ pub(super) mod list;
 pub(super) mod logs;
 pub(super) mod options;
 pub(super) mod pause;
+pub(super) mod project;
 pub(super) mod run;
 pub(super) mod show;
 pub(super) mod takeover;
 pub(super) mod watch;
 
 use agora_core::ThreadId;
-use agora_engine::{Agora, Ignored, Thread};
+use agora_engine::{Agora, Thread};
 use clap::Subcommand;
 
 use super::Context;
@@ -52,6 +53,11 @@ impl Dispatch {
 /// carries to a carrier of its own.
 pub(super) async fn open(context: &Context) -> Result<Agora, Failure> {
     let agora = context.config.dispatching()?;
+    project::say_unused(context, &agora);
+    take_in(context, agora).await
+}
+
+async fn take_in(context: &Context, agora: Agora) -> Result<Agora, Failure> {
     let found = agora.recover().await?;
     for (thread, why) in &found.stuck {
         context.ui.warn(format_args!("the thread `{thread}` cannot be moved on: {why}"));
@@ -64,15 +70,10 @@ pub(super) async fn open(context: &Context) -> Result<Agora, Failure> {
 
 /// Opens agora to run something, and says what of the project's file does not count for it.
 pub(super) async fn open_to_run(context: &Context) -> Result<Agora, Failure> {
-    let agora = open(context).await?;
-    if let Some(Ignored { file, keys, was_changed }) = agora.ignored_settings() {
-        let why = if *was_changed { "it was changed after you trusted it" } else { "it is not trusted" };
-        context.ui.warn(format_args!(
-            "of `{}` these keys are ignored, {why}: {}; `agora trust` lets them count",
-            file.display(),
-            keys.join(", ")
-        ));
-    }
+    let agora = context.config.dispatching()?;
+    project::see_usable(context, &agora)?;
+    let agora = take_in(context, agora).await?;
+    project::say_ignored(context, &agora);
     Ok(agora)
 }
 

@@ -1,5 +1,7 @@
 //! How a dispatch is to run: the options that `run` and `dispatch run` share.
 
+use std::path::Path;
+
 use agora_core::bundle::{Budget, VariableName};
 use agora_core::secret::{SecretValue, ShortSecrets};
 use agora_engine::{Dispatch, SecretSource};
@@ -151,12 +153,21 @@ fn optional<T>(dispatch: Dispatch, value: Option<T>, set: impl FnOnce(Dispatch, 
 
 /// Tells a directory from a URL, as git does.
 pub(in crate::cli) fn workspace(dispatch: Dispatch, text: String) -> Dispatch {
-    let path = std::path::Path::new(&text);
-    // A bare repository has no working tree to take: it is fetched from, like one elsewhere.
-    let bare = path.join("HEAD").is_file() && path.join("objects").is_dir();
+    let path = Path::new(&text);
+    if is_bare(path) {
+        // git fetches in a directory of agora's.
+        let whole =
+            std::fs::canonicalize(path).ok().and_then(|path| path.into_os_string().into_string().ok());
+        return dispatch.workspace_from(whole.unwrap_or(text));
+    }
     let remote = text.contains("://")
         || (!path.exists() && text.split('/').next().is_some_and(|host| host.contains(':')));
-    if bare || remote { dispatch.workspace_from(text) } else { dispatch.workspace(text) }
+    if remote { dispatch.workspace_from(text) } else { dispatch.workspace(text) }
+}
+
+/// Tells whether a repository has no working tree to take: it is fetched from, like one elsewhere.
+pub(in crate::cli) fn is_bare(path: &Path) -> bool {
+    path.join("HEAD").is_file() && path.join("objects").is_dir()
 }
 
 fn read_state(argument: &str) -> Result<Value, Failure> {

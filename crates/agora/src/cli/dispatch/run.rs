@@ -13,6 +13,7 @@ use crate::cli::explain::read_input;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
+use crate::left_out;
 use crate::progress::Progress;
 use crate::story;
 
@@ -70,12 +71,15 @@ pub(in crate::cli) async fn run(
     follow(context, agora, &thread, manner.pause_ok).await
 }
 
-/// Says with what an agent logs in that nobody named, and when nothing stands between it and this machine.
+/// Says with what an agent logs in that nobody named, what it does not get to see, and when nothing stands between it and this machine.
 pub(in crate::cli) async fn warn(context: &Context, agora: &Agora, thread: &Thread) -> Result<(), Failure> {
     if let Some(UsedLogin { source: LoginSource::Around, login }) = thread.login() {
         context
             .ui
             .note(format_args!("it logs in with `{}` of this environment", login.variables.join("` and `")));
+    }
+    if let Some(ground) = thread.ground() {
+        left_out::tell(context.ui, context.config.users_home().as_deref(), ground);
     }
     if agora.has_open_targets() {
         let target = thread.describe().await?.target;

@@ -2,16 +2,19 @@
 
 use agora_core::Name;
 use agora_core::wall::{Access, Built, Isolation, Level, Network};
+use agora_engine::objects_of;
 use agora_worker::sandbox::preview::{Preview, Question, preview};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::cli::Context;
+use crate::cli::dispatch::project::say_unused;
 use crate::failure::Failure;
 
 /// Tries the wall of a target, and tells what it would be.
 pub(super) fn explain(context: &Context, target: &Name) -> Result<(), Failure> {
     let agora = context.config.dispatching()?;
+    say_unused(context, &agora);
     let Some(settings) = agora.target(target) else {
         return Err(Failure::wrong("unknown-target", format!("there is no target `{target}`"))
             .hint("`agora.toml` names the targets; `local` is always there"));
@@ -23,11 +26,19 @@ pub(super) fn explain(context: &Context, target: &Name) -> Result<(), Failure> {
     }
     let around = context.config.surroundings(Vec::new());
     let isolation = wish.isolation;
-    let question = Question { wish, agora_home: around.home, home: around.user_home };
+    let lent = context.config.repository().map(|top| objects_of(&top)).unwrap_or_default();
+    let question = Question { wish, agora_home: around.home, home: around.user_home, lent };
     let preview = preview(&around.executable, &question, around.path)
         .map_err(|error| Failure::outside("no-preview", "the wall could not be tried").because(error))?;
     match preview {
-        Preview::Built(built) => context.ui.result(|| &built, || text(&built, isolation)),
+        Preview::Built(built) => {
+            for grant in &built.missing {
+                context.ui.warn(format_args!(
+                    "the grant `{grant}` names nothing on this machine, and shows nothing"
+                ));
+            }
+            context.ui.result(|| &built, || text(&built, isolation))
+        }
         Preview::Refused(why) => {
             Err(Failure::outside("wall-missing", "the agent would not start").because(why))
                 .map_err(|failure| failure.hint("`agora doctor` says what mends it"))
@@ -85,9 +96,11 @@ fn text(built: &Built, asked: Isolation) -> String {
             lines.extend(paths.into_iter().map(|path| format!("  {path}")));
         }
     }
-    if !built.leaves_open.is_empty() {
-        lines.push("\nleaves open:".to_owned());
-        lines.extend(built.leaves_open.iter().map(|what| format!("  {what}")));
+    for (title, paths) in [("covered", &built.covered), ("leaves open", &built.leaves_open)] {
+        if !paths.is_empty() {
+            lines.push(format!("\n{title}:"));
+            lines.extend(paths.iter().map(|path| format!("  {path}")));
+        }
     }
     lines.join("\n") + "\n"
 }

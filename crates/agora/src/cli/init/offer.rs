@@ -61,8 +61,9 @@ async fn project(context: &Context, agora: &Agora) -> Result<Option<Offer>, Fail
         // It is the project's, and not a reason to set nothing up.
         Err(error) => {
             context.ui.warn(format_args!(
-                "the agents and skills of `{}` cannot be registered: {error}",
-                dir.display()
+                "the agents and skills of `{}` cannot be registered: {}",
+                dir.display(),
+                Failure::from(error).in_a_line()
             ));
             return Ok(None);
         }

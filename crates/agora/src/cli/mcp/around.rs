@@ -62,6 +62,6 @@ impl Around for Program {
 }
 
 fn trouble(failure: Failure) -> Trouble {
-    let words = std::iter::once(failure.message).chain(failure.causes).collect::<Vec<_>>().join(": ");
+    let words = failure.in_a_line();
     failure.hints.into_iter().fold(Trouble::new(failure.code, words), Trouble::hint)
 }

@@ -62,7 +62,7 @@ impl Book {
     }
 
     pub(super) fn refused(&mut self, line: usize, failure: Failure) {
-        let message = std::iter::once(failure.message).chain(failure.causes).collect::<Vec<_>>().join(": ");
+        let message = failure.in_a_line();
         self.0.insert(line, Came::Refused { code: failure.code, message, hints: failure.hints });
     }
 

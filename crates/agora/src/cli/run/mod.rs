@@ -7,7 +7,7 @@ mod lines;
 
 use std::io::{self, IsTerminal, Read};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use agora_core::bundle::{RawSubagent, Subagent};
 use agora_core::credential::Pattern;
@@ -15,12 +15,15 @@ use agora_core::limits::INPUT_BYTES;
 use agora_engine::{Agora, Dispatch, Found, Name};
 use clap::Args;
 
-use super::dispatch::options::Options;
+use super::dispatch::options::{Options, is_bare, workspace};
 use super::dispatch::{open_to_run, run as one};
 use super::{Context, parse};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use each::Each;
+
+/// How many lines of `--each` run at once: what a laptop bears, and a provider's limit.
+const JOBS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(3);
 
 /// Run an agent on a task, in this repository
 #[derive(Debug, Args)]
@@ -44,11 +47,11 @@ pub(super) struct Run {
     /// Run it once for each line of a file: each a JSON object, the input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["task", "input"])]
     each: Option<PathBuf>,
-    /// With `--each`: how many at once; the target's own limit holds too
-    #[arg(long, value_name = "N", default_value = "4", requires = "each")]
-    jobs: NonZeroUsize,
+    /// With `--each`: how many at once, 4 where nothing is said; the target's own limit holds too
+    #[arg(long, value_name = "N", requires = "each", conflicts_with_all = ["task", "input"])]
+    jobs: Option<NonZeroUsize>,
     /// With `--each`: a name under which the same file goes on where it stopped
-    #[arg(long, value_name = "NAME", requires = "each", value_parser = parse::<Name>)]
+    #[arg(long, value_name = "NAME", requires = "each", conflicts_with_all = ["task", "input"], value_parser = parse::<Name>)]
     resume_key: Option<Name>,
     #[command(flatten)]
     options: Options,
@@ -73,7 +76,7 @@ impl Run {
         let agent = agent::choose(context, &agora, self.agent.as_deref(), &dispatch).await?;
         let mut dispatch = dispatch.subagent(agent.reference());
         if let Some(each) = self.each {
-            let mut each = Each::new(&each, self.jobs, self.resume_key)?;
+            let mut each = Each::new(&each, self.jobs.unwrap_or(JOBS), self.resume_key)?;
             dispatch = match &each.key {
                 // The same words again are the same request, whatever was registered meanwhile.
                 Some(_) => dispatch.subagent(agent.found.name.as_str()),
@@ -128,6 +131,8 @@ fn read_task() -> Result<String, Failure> {
 fn here(context: &Context, dispatch: Dispatch) -> Dispatch {
     match context.config.repository() {
         Some(repository) => dispatch.workspace(repository),
+        // Without a working tree: what it holds is fetched from it.
+        None if is_bare(Path::new(".")) => workspace(dispatch, ".".to_owned()),
         None => {
             context.ui.note("this is no git repository: the agent begins with an empty directory");
             dispatch

@@ -1,0 +1,150 @@
+//! What is the user's own stays theirs: keys of a home that is a repository, tokens, other agents' work, and copies that others could read.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+
+use agora_core::wall::NEVER;
+use agora_testkit::cli::run;
+use agora_testkit::part::skipped;
+
+use crate::support::{MODES, Mode, User, said};
+
+const CANARY: &str = "canary-91d2";
+
+/// Makes the user's home a repository that tracks nothing, as people keep their dotfiles, with one of every key in it.
+fn dotfiles(user: &User) -> PathBuf {
+    let home = user.cli.work().parent().unwrap().join("home");
+    user.git(&home, &["init", "--quiet", "."]);
+    user.put(&home, ".gitignore", "*\n");
+    user.put(&home, ".worktreeinclude", "*\n");
+    user.put(&home, "notes.txt", "notes\n");
+    for never in NEVER.into_iter().filter(|never| *never != ".ssh") {
+        // Whether a file or a directory has the name is all the same.
+        user.put(&home, &never.replace('*', ".toml"), CANARY);
+    }
+    user.put(&home, "kept/elsewhere/id_work", CANARY);
+    user.put(&home, "kept/elsewhere/config", CANARY);
+    symlink("kept/elsewhere", home.join(".ssh")).unwrap();
+    home
+}
+
+#[test]
+fn a_home_that_is_a_repository_keeps_its_keys() {
+    for mode in MODES {
+        let user = User::new(mode);
+        let home = dotfiles(&user);
+        user.agent("w", &format!("cat notes.txt; grep -rl {CANARY} .; ls -d .ssh kept/elsewhere; true"));
+        let words = ["dispatch", "run", "--subagent", "w", "--workspace", home.to_str().unwrap(), "--json"];
+        let ran = user.agora(&words);
+        let result: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!(said(&result), ["notes"], "{mode:?}: {result:#}");
+        assert!(ran.stderr.contains("the workspace holds your home directory"), "{}", ran.stderr);
+        let left_out = result["workspace"]["leftOut"].to_string();
+        assert!(
+            left_out.contains("\".ssh\"") && left_out.contains("\".cargo/credentials.toml\""),
+            "{left_out}"
+        );
+    }
+}
+
+#[test]
+fn a_directory_of_keys_is_not_worked_on() {
+    let user = User::new(Mode::Layers);
+    let keys = user.cli.work().parent().unwrap().join("home/.password-store");
+    user.put(&keys, "bank", CANARY);
+    user.agent("w", "cat bank");
+    let wrong = user.agora(&["dispatch", "run", "--subagent", "w", "--workspace", keys.to_str().unwrap()]);
+    assert!(wrong.failure(2).contains("holds keys or logins, which no agent ever sees"));
+}
+
+#[test]
+fn what_is_left_out_is_said_once_with_what_to_do() {
+    let user = User::ordinary(Mode::Layers);
+    let dir = user.repository("main");
+    user.put(&dir, ".env", "KEY=1\n");
+    user.put(&dir, "closed.txt", "x\n");
+    fs::set_permissions(dir.join("closed.txt"), fs::Permissions::from_mode(0o000)).unwrap();
+    user.put(&dir, "shut/in", "x\n");
+    fs::set_permissions(dir.join("shut"), fs::Permissions::from_mode(0o000)).unwrap();
+    user.agent("w", "true");
+    let words = ["dispatch", "run", "--subagent", "w", "--workspace", dir.to_str().unwrap()];
+    let told =
+        |ran: &agora_testkit::cli::Ran| ran.stderr.lines().take(2).map(str::to_owned).collect::<Vec<_>>();
+    let ran = user.agora(&words);
+    let expected = [
+        "not in the agent's workspace, because it could be a secret or cannot be read: `shut`, `.env`, `closed.txt`",
+        "hint: a `.worktreeinclude` beside it names what is to be taken all the same; `workspace.leftOut` of the result lists all",
+    ];
+    assert_eq!(told(&ran), expected);
+    // Also when the base is there already.
+    assert_eq!(told(&user.agora(&words)), expected);
+    let shown = user.agora(&["show", "@"]).success();
+    assert!(shown.contains("left out:    `shut`, `.env`, `closed.txt`\n"), "{shown}");
+    fs::set_permissions(dir.join("shut"), fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn no_name_in_the_configuration_brings_a_token_along() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    let url = format!("https://ann:{CANARY}@example.org/x.git");
+    for (key, value) in [
+        ("branch.main.remote".to_owned(), url.as_str()),
+        ("branch.main.merge".to_owned(), "refs/heads/main"),
+        (format!("remote.{url}.url"), url.as_str()),
+        (format!("submodule.{url}.url"), url.as_str()),
+        (format!("branch.{url}.remote"), "origin"),
+    ] {
+        user.git(&dir, &["config", &key, value]);
+    }
+    let result =
+        user.dispatch(&dir, &format!("cat .git/config | grep -c {CANARY}; git config branch.main.remote"));
+    assert_eq!(said(&result), ["0", "https://example.org/x.git"]);
+}
+
+#[test]
+fn other_agents_work_is_not_among_the_refs_also_when_they_are_packed() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.git(&dir, &["tag", "-a", "-m", "one", "v1"]);
+    user.dispatch(&dir, "echo w > w");
+    user.git(&dir, &["pack-refs", "--all"]);
+    assert!(user.git(&dir, &["for-each-ref"]).contains("refs/agora/"));
+    let result = user.dispatch(
+        &dir,
+        "git for-each-ref --format='%(refname)'; git rev-parse --verify -q v1^{commit} | wc -l",
+    );
+    assert_eq!(said(&result), ["refs/heads/main", "refs/tags/v1", "1"]);
+}
+
+#[test]
+fn nobody_else_on_the_machine_reads_the_copies() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("it takes root to look as somebody else");
+    }
+    for user in [User::new(Mode::Layers), User::ordinary(Mode::Layers)] {
+        let dir = user.repository("private");
+        // Whoever made it left it open.
+        fs::set_permissions(user.home(), fs::Permissions::from_mode(0o755)).unwrap();
+        let result = user.dispatch(&dir, "cat a.txt");
+        assert_eq!(said(&result), ["one", "two", "three"]);
+        // The temporary directory itself is root's alone.
+        let top = user.cli.work().parent().unwrap().to_owned();
+        fs::set_permissions(top, fs::Permissions::from_mode(0o755)).unwrap();
+        let home = user.home().display();
+        let look = |what: &str| {
+            let mut command = std::process::Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", what]);
+            run(&mut command).stdout
+        };
+        assert_eq!(
+            look(&format!("cat {home}/bases/*/1/files/a.txt; ls {home} {home}/grounds {home}/bases; true")),
+            ""
+        );
+        // And where the home itself can be gone through.
+        fs::set_permissions(user.home(), fs::Permissions::from_mode(0o711)).unwrap();
+        let base = fs::read_dir(user.home().join("bases")).unwrap().next().unwrap().unwrap().path();
+        assert_eq!(look(&format!("cat {}/1/files/a.txt; true", base.display())), "");
+    }
+}
