@@ -86,7 +86,7 @@ fn the_table_of_what_is_malformed() {
         Err(Malformed::Json(StrictError::KeyTwice { .. }))
     ));
     assert_eq!(parse(b"{\"question\":\"\xff\"}"), Err(Malformed::NotUtf8));
-    assert_eq!(parse(&[b'['; 100_000]), Err(Malformed::Json(StrictError::TooDeep)));
+    assert_eq!(parse(&[b'['; 100_000]), Err(Malformed::Json(StrictError::TooDeep(128))));
 }
 
 #[test]

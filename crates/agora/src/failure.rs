@@ -9,6 +9,7 @@ use agora_core::login::Vendor;
 use agora_core::provider::Outage;
 use agora_core::provider::compute::ComputeError;
 use agora_core::provider::ground::GroundError;
+use agora_core::provider::ledger::LedgerError;
 use agora_core::provider::secret::SecretError;
 use agora_core::secret::SecretValueError;
 #[cfg(feature = "docker")]
@@ -136,6 +137,9 @@ fn hints(error: &Error) -> Vec<String> {
         #[cfg(feature = "docker")]
         Error::Image(error) => image_hints(error),
         Error::Carry(CarryError::Compute(error)) => compute_hints(error),
+        Error::Carry(CarryError::Ledger(LedgerError::ThreadDamaged { thread_id, .. })) => vec![format!(
+            "`agora cancel {thread_id}` gives it up, and keeps what is left of its record; other threads are not affected"
+        )],
         _ => storage_hints(error.code()),
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agora_core::Timestamp;
-use agora_core::entry::Happening;
+use agora_core::entry::{Entry, Happening};
 use agora_core::event::Event;
 use agora_core::job::{Attendance, Job};
 use agora_core::provider::compute::WorkerLife;
@@ -106,7 +106,7 @@ impl Engine {
         let read = Line::parse(text.trim_end(), &self.world.keys.event_key(id));
         let why = match read {
             Ok(Line { said: Said::Event(event), .. }) if event.is_terminal() && event.dispatch_id() == id => {
-                return event;
+                return self.recordable(dispatch, event);
             }
             Ok(_) => "it is no end of this dispatch".to_owned(),
             Err(error) => error.to_string(),
@@ -114,6 +114,28 @@ impl Engine {
         let detail = format!("what is stored as its outcome is not its worker's: {why}");
         let failure = Failure::new(FailureCode::WorkerLost, detail);
         Event::Failed { dispatch_id: id.clone(), duration_ms: 0, failure }
+    }
+
+    /// Returns the event, or a failure where an entry of it could never be read again: a thread that nobody can read can neither be
+    /// answered nor ended. Only a question holds what an agent wrote.
+    fn recordable(&self, dispatch: &DispatchView, event: Event) -> Event {
+        let Event::NeedsInput { duration_ms, .. } = event else { return event };
+        let job = &dispatch.job;
+        let entry = Entry {
+            seq: 0,
+            at: self.world.clock.now(),
+            namespace: job.namespace.clone(),
+            thread_id: job.thread_id.clone(),
+            what: event.clone().into(),
+        };
+        match entry.encode() {
+            Ok(_) => event,
+            Err(why) => {
+                let detail = format!("what it asks could not be read again once it is recorded: {why}");
+                let failure = Failure::new(FailureCode::SentinelMalformed, detail);
+                Event::Failed { dispatch_id: job.dispatch_id.clone(), duration_ms, failure }
+            }
+        }
     }
 
     /// Records the end. What only the run needed is taken away before: after it, nobody would come back for it.

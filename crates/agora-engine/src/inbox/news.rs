@@ -164,8 +164,14 @@ impl InboxWatch {
     async fn opened(&self, question: &QuestionId, entry: &Entry) -> Result<Option<InboxNews>, Error> {
         let ledger = &self.engine.world().ledger;
         let Some(dispatch_id) = asked_by(question) else { return Ok(None) };
-        let papers = ledger.dispatch(&dispatch_id).await.map_err(failed)?;
-        let view = ledger.thread(&entry.thread_id).await.map_err(failed)?;
+        let (papers, view) =
+            match (ledger.dispatch(&dispatch_id).await, ledger.thread(&entry.thread_id).await) {
+                // One that cannot be read has no news; the others have.
+                (Err(LedgerError::ThreadDamaged { .. }), _) | (_, Err(LedgerError::ThreadDamaged { .. })) => {
+                    return Ok(None);
+                }
+                (papers, view) => (papers.map_err(failed)?, view.map_err(failed)?),
+            };
         let (Some(papers), Some(view)) = (papers, view) else { return Ok(None) };
         let asked = view.thread.questions().iter().find(|asked| asked.id == *question);
         let Some(asked) = asked else { return Ok(None) };
