@@ -21,6 +21,9 @@ use agora_engine::{
 use crate::exit::Exit;
 use crate::plain::plain;
 
+/// How many options a hint names.
+const NAMED: usize = 20;
+
 /// Why the command did not do what it was asked.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -263,10 +266,13 @@ fn answer_hints(refusal: &Refusal) -> Vec<String> {
         Refusal::Unfit { question, why: AnswerError::NotAccepted(id), .. } => {
             let asked = question.items().iter().find(|item| item.id() == id);
             let options = asked.map(|item| item.options()).unwrap_or_default();
-            let labels: Vec<String> = (1..)
+            let mut labels: Vec<String> = (1..)
                 .zip(options)
+                .take(NAMED)
                 .map(|(number, choice)| format!("{number} `{}`", plain(&choice.label)))
                 .collect();
+            let more = options.len().saturating_sub(NAMED);
+            labels.extend((more > 0).then(|| format!("and {more} more")));
             if labels.is_empty() { Vec::new() } else { vec![format!("one of these: {}", labels.join(", "))] }
         }
         Refusal::AnsweredBefore { question_id, .. } | Refusal::Closed { question_id, .. } => {

@@ -66,6 +66,31 @@ fn a_question_of_a_whole_mebibyte_is_asked_and_answered() {
     assert!(answered(&cli, "large", "yes").contains(r#""answer":"yes""#));
 }
 
+#[test]
+fn as_many_items_and_options_as_there_may_be_are_asked_and_answered_and_no_more() {
+    let cli = cli();
+    let options: Vec<String> = (0..1000).map(|number| format!("option {number}")).collect();
+    let asked = json!({"question": "Which?", "options": options, "multiSelect": true});
+    pause(&cli, "options", "ask.json", &asked.to_string());
+    let said = answered(&cli, "options", &options.join(","));
+    assert!(said.contains("option0") && said.contains("option999"), "{said}");
+
+    let items: Vec<Value> =
+        (0..100).map(|number| json!({"id": format!("i{number}"), "question": "?"})).collect();
+    pause(&cli, "items", "ask.json", &json!({"questions": items}).to_string());
+    let replies: serde_json::Map<String, Value> =
+        (0..100).map(|number| (format!("i{number}"), "x".into())).collect();
+    cli.run(&["answer", "q_items", "--answers", &Value::Object(replies).to_string(), "--follow"]).success();
+
+    let many: Vec<String> = (0..100_000).map(|number| format!("{number:x}")).collect();
+    let many = json!({"question": "Which?", "options": many}).to_string();
+    assert!(many.len() < 1 << 20, "it is not refused for its size");
+    cli.write("many/ask.json", many);
+    let run = cli.run(&["dispatch", "run", "--subagent", "asker", "--workspace", "many", "--json"]);
+    let failed: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(failed["failure"]["code"], "sentinel-malformed");
+}
+
 /// What nobody can read is shown as that, keeps nobody from the rest, and can be got rid of.
 #[test]
 fn a_thread_that_cannot_be_read_is_named_and_given_up() {
