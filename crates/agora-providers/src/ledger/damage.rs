@@ -33,7 +33,7 @@ pub(super) fn check(connection: &Connection, newest: usize) -> Result<Checked, F
         match readable(connection, &thread).and_then(|()| past::check(connection, &thread)) {
             Ok(()) => {}
             Err(Fault::Refused(LedgerError::ThreadDamaged { what, .. })) => {
-                checked.damaged.push((thread, what))
+                checked.damaged.push((thread, what));
             }
             Err(fault) => return Err(fault),
         }
