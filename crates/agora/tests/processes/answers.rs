@@ -155,11 +155,14 @@ fn answers_that_cannot_count_change_nothing() {
     if early.code == Some(0) {
         return;
     }
+    place.cli.write("twice.json", r#"{"q1": "a", "q1": "b"}"#);
     let refused = [
         (vec!["answer", "q_one", "c"], "answer-unfit"),
         (vec!["answer", "q_one", ""], "answer-unfit"),
         (vec!["answer", "q_one", "--answers", r#"{"q2": "a"}"#], "answer-unfit"),
         (vec!["answer", "q_one", "--answers", "[]"], "bad-answers"),
+        (vec!["answer", "q_one", "--answers", r#"{"q1": "a", "q1": "b"}"#], "bad-answers"),
+        (vec!["answer", "q_one", "--from-file", "twice.json"], "bad-answers"),
         (vec!["answer", "q_none", "a"], "unknown-id"),
         (vec!["continue", "d_one"], "question-open"),
     ];
