@@ -183,6 +183,8 @@ fn a_question_is_over_for_what_changed_only_where_its_terms_say_so() {
     assert_eq!(then(waiting(), std::slice::from_ref(&stale)), Err(Illegal::NotDeclared));
     let terms = Terms { if_stale: IfStale::Fail, ..Terms::default() };
     let waiting = vec![accepted(1), started(1), needs_input(1, 1), opened_on(1, terms)];
+    let late = then(waiting.clone(), &[stale.clone(), answered(1, hash(1), "A")]);
+    assert_eq!(late, Err(Illegal::StaleAlready), "it did not expire");
     let over = then(waiting, &[refused(1), stale]).unwrap();
     assert!(
         matches!(over.state(), ThreadState::Failed(failure) if failure.code == FailureCode::QuestionStale)

@@ -272,6 +272,7 @@ fn answer(refusal: &Refusal) -> &'static str {
         Refusal::AnsweredBefore { .. } => "answered-before",
         Refusal::Closed { how: Illegal::DeclinedAlready, .. } => "question-declined",
         Refusal::Closed { how: Illegal::ExpiredAlready, .. } => "question-expired",
+        Refusal::Closed { how: Illegal::StaleAlready, .. } => "question-stale",
         Refusal::Closed { how: Illegal::CancelledAlready, .. } => "question-cancelled",
         Refusal::Closed { .. } => "question-closed",
         Refusal::Unfit { .. } => "answer-unfit",

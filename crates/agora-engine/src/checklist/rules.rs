@@ -154,6 +154,7 @@ fn unanswered(facts: &Facts) -> (Verdict, Evidence) {
         QuestionState::Answered => "answered",
         QuestionState::Declined => "declined",
         QuestionState::Expired => "expired",
+        QuestionState::Stale => "over, because what it rested on had changed",
         QuestionState::Cancelled => "cancelled",
     };
     (Verdict::NotApplicable, Evidence::Unanswered { state })

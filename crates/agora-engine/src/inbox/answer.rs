@@ -316,6 +316,7 @@ impl Engine {
             QuestionState::Answered => self.answered_before(view, question).await?,
             QuestionState::Declined => closed(Illegal::DeclinedAlready),
             QuestionState::Expired => closed(Illegal::ExpiredAlready),
+            QuestionState::Stale => closed(Illegal::StaleAlready),
             QuestionState::Cancelled => closed(Illegal::CancelledAlready),
         }))
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use agora_core::answer::{Answerer, Replies};
 use agora_core::entry::{Entry, Happening};
 use agora_core::provider::ledger::{LedgerError, OpenFilter, OpenQuestion, Watch};
-use agora_core::record::Record;
+use agora_core::record::{AtExpiry, Record};
 use agora_core::{Namespace, QuestionId, ThreadId, Timestamp};
 
 use super::asked_by;
@@ -26,9 +26,16 @@ pub enum InboxNews {
 /// What closed a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Closing {
-    Answered { by: Answerer, answers: Replies },
-    Declined { by: Answerer },
+    Answered {
+        by: Answerer,
+        answers: Replies,
+    },
+    Declined {
+        by: Answerer,
+    },
     Expired,
+    /// What it rested on had changed, and its route says that it fails then.
+    Stale,
     Cancelled,
 }
 
@@ -38,7 +45,7 @@ impl Closing {
         match self {
             Self::Answered { .. } => "question.answered",
             Self::Declined { .. } => "question.declined",
-            Self::Expired => "question.expired",
+            Self::Expired | Self::Stale => "question.expired",
             Self::Cancelled => "question.cancelled",
         }
     }
@@ -153,6 +160,9 @@ impl InboxWatch {
             }
             Record::QuestionDeclined { question_id, by, .. } => {
                 closed(question_id, Closing::Declined { by: by.clone() })
+            }
+            Record::QuestionExpired { question_id, at_expiry: AtExpiry::Stale(_) } => {
+                closed(question_id, Closing::Stale)
             }
             Record::QuestionExpired { question_id, .. } => closed(question_id, Closing::Expired),
             Record::QuestionCancelled { question_id, .. } => closed(question_id, Closing::Cancelled),

@@ -280,6 +280,7 @@ impl Book {
             QuestionState::Answered,
             QuestionState::Declined,
             QuestionState::Expired,
+            QuestionState::Stale,
             QuestionState::Cancelled,
         ];
         let asked: Vec<_> = asked.filter(|(state, _)| !closed.contains(state)).collect();
