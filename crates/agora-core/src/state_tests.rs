@@ -120,8 +120,15 @@ fn waiting_on(then: AtEnd) -> Vec<Happening> {
 
 fn answered(number: u8, hash: ContentHash, text: &str) -> Happening {
     let (question_id, answers) = (question_id(number), replies(text));
-    Record::QuestionAnswered { question_id, question_hash: hash, answers, by: ann(), stale: Vec::new() }
-        .into()
+    Record::QuestionAnswered {
+        question_id,
+        question_hash: hash,
+        answers,
+        by: ann(),
+        stale: Vec::new(),
+        receipt: None,
+    }
+    .into()
 }
 
 fn declined(number: u8) -> Happening {

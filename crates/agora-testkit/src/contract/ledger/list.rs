@@ -174,6 +174,7 @@ pub(super) async fn open_questions(scene: &Scene) {
         answers,
         by: by(),
         stale: Vec::new(),
+        receipt: None,
     };
     scene.happen("t_1", vec![answered.into()]).await;
     let declined = Record::QuestionDeclined { question_id: id("q_2"), by: by() };
