@@ -55,7 +55,8 @@ impl Engine {
                     swept.bytes_after += size;
                 }
                 Ok(None) => {
-                    self.clear(mode, &id, Clearing::Everything).await.map(|()| swept.strays.push(id))?
+                    self.clear(mode, &id, Clearing::Everything).await?;
+                    swept.strays.push(id);
                 }
                 Ok(Some(view)) if swept.threads.contains(&view.job.thread_id) => {}
                 Ok(Some(view)) => {
