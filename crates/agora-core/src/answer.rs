@@ -2,12 +2,12 @@
 
 mod given;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::question::{ItemId, Question};
+use crate::question::{Item, ItemId, Question, Unfit};
 
 pub use given::Given;
 
@@ -77,8 +77,14 @@ pub enum AnswerError {
     Missing(ItemId),
     #[error("no item of the question is named `{0}`")]
     Unasked(ItemId),
-    #[error("the reply to `{0}` is not among its options, or blank")]
+    #[error("the reply to `{0}` is not among its options")]
     NotAccepted(ItemId),
+    #[error("the reply to `{0}` is blank")]
+    Blank(ItemId),
+    #[error("the reply to `{0}` has one thing twice")]
+    Twice(ItemId),
+    #[error("the reply to `{0}` is a list, and one thing is asked for")]
+    NotOne(ItemId),
     #[error("the reply to `{0}` is neither a text nor a list of texts")]
     NotText(ItemId),
     #[error("the question has several items: {}", .0.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", "))]
@@ -87,16 +93,27 @@ pub enum AnswerError {
     Unnamed,
 }
 
+impl AnswerError {
+    /// Says of an item why a reply does not answer it.
+    fn of(item: &ItemId, unfit: Unfit) -> Self {
+        let item = item.clone();
+        match unfit {
+            Unfit::Blank => Self::Blank(item),
+            Unfit::NotAnOption => Self::NotAccepted(item),
+            Unfit::Twice => Self::Twice(item),
+            Unfit::NotOne => Self::NotOne(item),
+        }
+    }
+}
+
 /// Checks replies against the question, before they count.
 pub fn check(question: &Question, replies: &Replies) -> Result<(), AnswerError> {
     for item in question.items() {
         let reply = replies.get(item.id()).ok_or_else(|| AnswerError::Missing(item.id().clone()))?;
-        if !item.accepts(reply) {
-            return Err(AnswerError::NotAccepted(item.id().clone()));
-        }
+        item.check(reply).map_err(|unfit| AnswerError::of(item.id(), unfit))?;
     }
-    let asked = |id: &&ItemId| question.items().iter().any(|item| item.id() == *id);
-    match replies.keys().find(|id| !asked(id)) {
+    let asked: HashSet<&ItemId> = question.items().iter().map(Item::id).collect();
+    match replies.keys().find(|id| !asked.contains(id)) {
         Some(unasked) => Err(AnswerError::Unasked(unasked.clone())),
         None => Ok(()),
     }
@@ -121,6 +138,22 @@ mod tests {
         assert_eq!(checked(json!({"q1": "A"})), Err(AnswerError::Missing(id("q2"))));
         assert_eq!(checked(json!({"q1": "C", "q2": "x"})), Err(AnswerError::NotAccepted(id("q1"))));
         assert_eq!(checked(json!({"q1": "A", "q2": "x", "q3": "y"})), Err(AnswerError::Unasked(id("q3"))));
+        assert_eq!(checked(json!({"q1": "A", "q2": " "})), Err(AnswerError::Blank(id("q2"))));
+        assert_eq!(checked(json!({"q1": ["A"], "q2": "x"})), Err(AnswerError::NotOne(id("q1"))));
+    }
+
+    #[test]
+    fn each_fault_of_a_reply_has_its_own_words() {
+        let item = json!({"question": "?", "options": [{"label": "x"}, {"label": "y"}], "multiSelect": true});
+        let question: Question = serde_json::from_value(json!({"questions": [item]})).unwrap();
+        let said = |reply: Value| {
+            let replies = serde_json::from_value(json!({"q1": reply})).unwrap();
+            check(&question, &replies).unwrap_err().to_string()
+        };
+        assert_eq!(said(json!(["x", "x"])), "the reply to `q1` has one thing twice");
+        assert_eq!(said(json!([])), "the reply to `q1` is blank");
+        assert_eq!(said(json!(["x", ""])), "the reply to `q1` is blank");
+        assert_eq!(said(json!("z")), "the reply to `q1` is not among its options");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::event::Event;
 use crate::id::ThreadId;
 use crate::name::Namespace;
 use crate::record::Record;
+use crate::strict::{self, StrictError};
 use crate::time::Timestamp;
 
 /// The version of an entry's form.
@@ -68,19 +69,35 @@ struct RawEntry {
 pub enum EntryError {
     #[error("the entry has the version {0}; this agora reads {VERSION}")]
     Version(u32),
+    #[error("the entry is not JSON: {0}")]
+    NotJson(StrictError),
+    #[error("the entry is not UTF-8")]
+    NotUtf8,
     #[error("the entry is malformed")]
     Malformed(#[source] serde_json::Error),
 }
 
 impl Entry {
-    /// Writes the entry as one JSON object.
+    /// Writes the entry as one JSON object. What would not read back is refused: once it is recorded, nobody could say what the
+    /// thread is.
     pub fn encode(&self) -> Result<Vec<u8>, EntryError> {
+        let bytes = serde_json::to_vec(&self.raw()?).map_err(EntryError::Malformed)?;
+        Self::decode(&bytes)?;
+        Ok(bytes)
+    }
+
+    /// Returns the entry as a program gets it.
+    pub fn to_value(&self) -> Result<Value, EntryError> {
+        serde_json::to_value(self.raw()?).map_err(EntryError::Malformed)
+    }
+
+    fn raw(&self) -> Result<RawEntry, EntryError> {
         let tagged = match &self.what {
             Happening::Event(event) => serde_json::to_value(event),
             Happening::Record(record) => serde_json::to_value(record),
         };
         let mut tagged = tagged.map_err(EntryError::Malformed)?;
-        let raw = RawEntry {
+        Ok(RawEntry {
             version: VERSION,
             seq: self.seq,
             at: self.at,
@@ -88,13 +105,14 @@ impl Entry {
             thread_id: self.thread_id.clone(),
             kind: self.what.kind().to_owned(),
             data: tagged["data"].take(),
-        };
-        serde_json::to_vec(&raw).map_err(EntryError::Malformed)
+        })
     }
 
     /// Reads an entry. `None`: a kind that this agora does not know, which a consumer skips.
     pub fn decode(bytes: &[u8]) -> Result<Option<Self>, EntryError> {
-        let raw: RawEntry = serde_json::from_slice(bytes).map_err(EntryError::Malformed)?;
+        let text = str::from_utf8(bytes).map_err(|_| EntryError::NotUtf8)?;
+        let value = strict::parse_wrapped(text).map_err(EntryError::NotJson)?;
+        let raw: RawEntry = serde_json::from_value(value).map_err(EntryError::Malformed)?;
         if raw.version != VERSION {
             return Err(EntryError::Version(raw.version));
         }
@@ -114,6 +132,46 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::question::Question;
+
+    fn asked(question: Question) -> Entry {
+        let what = Event::NeedsInput {
+            dispatch_id: "d_1".parse().unwrap(),
+            duration_ms: 0,
+            question_id: "q_1".parse().unwrap(),
+            question,
+        };
+        let (seq, at) = (3, Timestamp::from_millis(0));
+        Entry {
+            seq,
+            at,
+            namespace: Namespace::default(),
+            thread_id: "t_1".parse().unwrap(),
+            what: what.into(),
+        }
+    }
+
+    #[test]
+    fn the_deepest_question_that_may_be_asked_reads_back() {
+        let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        let file = format!(r#"{{"question":"?","partial_state":{}}}"#, nested(127));
+        let by_file = crate::sentinel::parse(file.as_bytes()).unwrap();
+        // Its state is wrapped once more, to stand beside the file's name.
+        let output = format!(r#"{{"question":"?","stateFile":"a.md","partial_state":{}}}"#, nested(127));
+        let by_output = crate::protocol::Awaiting::parse(&output).unwrap().into_question().unwrap();
+        for question in [by_file, by_output] {
+            let entry = asked(question);
+            assert_eq!(Entry::decode(&entry.encode().unwrap()).unwrap(), Some(entry));
+        }
+    }
+
+    #[test]
+    fn what_would_not_read_back_is_not_written() {
+        let state = (0..200).fold(json!(1), |inner, _| json!([inner]));
+        let question = json!({"questions": [{"question": "?"}], "partialState": state});
+        let entry = asked(serde_json::from_value(question).unwrap());
+        assert!(matches!(entry.encode(), Err(EntryError::NotJson(StrictError::TooDeep(_)))));
+    }
 
     #[test]
     fn an_entry_is_flat_and_an_unknown_kind_is_skipped() {

@@ -162,8 +162,11 @@ impl Job {
         }
     }
 
+    /// Writes the job. What would not read back is refused: a dispatch without a job can neither be started nor looked at.
     pub fn encode(&self) -> Result<String, JobError> {
-        serde_json::to_string(self).map_err(JobError::Malformed)
+        let text = serde_json::to_string(self).map_err(JobError::Malformed)?;
+        Self::decode(&text)?;
+        Ok(text)
     }
 
     pub fn decode(text: &str) -> Result<Self, JobError> {

@@ -26,6 +26,10 @@ pub const SECRET_BYTES: usize = 64 * 1024;
 pub const SHORTEST_SECRET: usize = 6;
 /// A whole `needs_input.json`.
 pub const SENTINEL_BYTES: u64 = 1024 * 1024;
+/// Items of one question. A person answers all of them at once.
+pub const QUESTION_ITEMS: usize = 100;
+/// Options of one item. More than that is a search, and not a choice.
+pub const ITEM_OPTIONS: usize = 1000;
 /// A dispatch's manifest: input and partial state of 1 MiB each, a question, a message, and room for JSON's escapes.
 pub const DISPATCH_MANIFEST_BYTES: u64 = 16 * 1024 * 1024;
 /// The bootstrap line: every secret of a dispatch, each up to 64 KiB.

@@ -1,5 +1,7 @@
 //! Questions: what one pause asks, in one or more items.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -31,6 +33,19 @@ pub struct Choice {
     pub label: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+}
+
+/// Why a reply does not answer an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// There is nothing in it, or nothing is chosen.
+    Blank,
+    /// It is none of the options.
+    NotAnOption,
+    /// It names one of them twice.
+    Twice,
+    /// It is a list, where one reply is wanted.
+    NotOne,
 }
 
 /// What may be replied to an item.
@@ -129,23 +144,37 @@ impl Item {
         }
     }
 
-    /// Tells whether a reply answers this item. Options constrain it unless others are allowed.
+    /// Tells whether a reply answers this item.
     pub fn accepts(&self, reply: &Reply) -> bool {
-        let known = |text: &String| {
-            self.raw.allow_other && !text.trim().is_empty()
-                || self.raw.options.iter().any(|choice| choice.label == *text)
-        };
+        self.check(reply).is_ok()
+    }
+
+    /// Checks that a reply answers this item. Options constrain it unless others are allowed.
+    pub fn check(&self, reply: &Reply) -> Result<(), Unfit> {
         match (self.choosing(), reply) {
-            (Choosing::FreeText, Reply::One(text)) => !text.trim().is_empty(),
-            (Choosing::One, Reply::One(text)) => known(text),
-            (Choosing::Several, Reply::One(text)) => known(text),
-            (Choosing::Several, Reply::Many(texts)) => {
-                let distinct = texts.iter().enumerate().all(|(place, text)| !texts[..place].contains(text));
-                !texts.is_empty() && distinct && texts.iter().all(known)
-            }
-            (Choosing::FreeText | Choosing::One, Reply::Many(_)) => false,
+            (_, Reply::One(text)) => self.check_texts(std::slice::from_ref(text)),
+            (Choosing::Several, Reply::Many(texts)) => self.check_texts(texts),
+            (Choosing::FreeText | Choosing::One, Reply::Many(_)) => Err(Unfit::NotOne),
         }
     }
+
+    fn check_texts(&self, texts: &[String]) -> Result<(), Unfit> {
+        if texts.is_empty() || texts.iter().any(|text| text.trim().is_empty()) {
+            return Err(Unfit::Blank);
+        }
+        let free = self.raw.allow_other || self.raw.options.is_empty();
+        let labels = labels(&self.raw);
+        if !free && texts.iter().any(|text| !labels.contains(text.as_str())) {
+            return Err(Unfit::NotAnOption);
+        }
+        let mut seen = HashSet::new();
+        if texts.iter().all(|text| seen.insert(text)) { Ok(()) } else { Err(Unfit::Twice) }
+    }
+}
+
+/// Returns the labels of an item's options, to look one up: there may be many.
+fn labels(item: &RawItem) -> HashSet<&str> {
+    item.options.iter().map(|choice| choice.label.as_str()).collect()
 }
 
 impl From<Item> for RawItem {
@@ -181,9 +210,10 @@ pub struct Question {
 impl Question {
     pub fn new(raw: RawQuestion) -> Result<Self, QuestionError> {
         let mut items: Vec<Item> = Vec::with_capacity(raw.questions.len());
+        let mut ids = HashSet::new();
         for (place, raw) in (1..).zip(raw.questions) {
             let item = check_item(place, raw)?;
-            if items.iter().any(|earlier| earlier.id == item.id) {
+            if !ids.insert(item.id.clone()) {
                 return Err(QuestionError::IdTwice(place));
             }
             items.push(item);
@@ -231,8 +261,7 @@ fn check_item(place: usize, mut raw: RawItem) -> Result<Item, QuestionError> {
     if raw.options.iter().any(|choice| choice.label.trim().is_empty()) {
         return Err(QuestionError::BlankOption(place));
     }
-    let labels: Vec<&String> = raw.options.iter().map(|choice| &choice.label).collect();
-    if labels.iter().enumerate().any(|(at, label)| labels[..at].contains(label)) {
+    if labels(&raw).len() < raw.options.len() {
         return Err(QuestionError::OptionTwice(place));
     }
     if raw.multi_select && raw.options.is_empty() {

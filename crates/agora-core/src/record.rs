@@ -8,6 +8,7 @@ use crate::id::QuestionId;
 use crate::route::Terms;
 use crate::stale::Difference;
 use crate::time::Timestamp;
+use crate::wire::receipt::Receipt;
 
 /// How a step of a route ended. The three stay different things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +75,9 @@ pub enum Record {
         /// What the question rested on and was another by then. The answerer was shown it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         stale: Vec<Difference>,
+        /// Who answered what, signed. Also where no dispatch follows that would carry it. `None`: recorded by an older agora.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        receipt: Option<Box<Receipt>>,
     },
     #[serde(rename = "question.declined")]
     QuestionDeclined { question_id: QuestionId, by: Answerer },

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use crate::answer::Reply;
-use crate::limits::SENTINEL_BYTES;
+use crate::limits::{ITEM_OPTIONS, QUESTION_ITEMS, SENTINEL_BYTES};
 use crate::question::{Choice, ItemId, Question, QuestionError, RawItem, RawQuestion};
 use crate::strict::{self, StrictError};
 
@@ -30,6 +30,10 @@ pub enum Malformed {
     Both,
     #[error("{place}: `{field}` is not {expected}")]
     Field { place: Place, field: &'static str, expected: &'static str },
+    #[error("it has {0} items, the most is {QUESTION_ITEMS}")]
+    TooManyItems(usize),
+    #[error("{place} has {count} options, the most is {ITEM_OPTIONS}")]
+    TooManyOptions { place: Place, count: usize },
     #[error(transparent)]
     Question(QuestionError),
 }
@@ -74,6 +78,10 @@ pub fn from_fields(mut fields: Map<String, Value>) -> Result<Question, Malformed
         (true, None) => vec![item(Place::TopLevel, fields)?],
         (true, Some(_)) => return Err(Malformed::Both),
         (false, None) => return Err(Malformed::NoQuestion),
+        // Here and not in the question itself: what was recorded under another limit stays readable.
+        (false, Some(Value::Array(values))) if values.len() > QUESTION_ITEMS => {
+            return Err(Malformed::TooManyItems(values.len()));
+        }
         (false, Some(Value::Array(values))) => {
             (1..).zip(values).map(|(number, value)| listed(number, value)).collect::<Result<_, _>>()?
         }
@@ -166,6 +174,9 @@ impl Fields<'_> {
         };
         match self.fields.remove("options").filter(|value| !value.is_null()) {
             None => Ok(Vec::new()),
+            Some(Value::Array(values)) if values.len() > ITEM_OPTIONS => {
+                Err(Malformed::TooManyOptions { place: self.place, count: values.len() })
+            }
             Some(Value::Array(values)) => {
                 values.into_iter().map(choice).collect::<Option<_>>().ok_or_else(wrong)
             }

@@ -86,7 +86,7 @@ fn the_table_of_what_is_malformed() {
         Err(Malformed::Json(StrictError::KeyTwice { .. }))
     ));
     assert_eq!(parse(b"{\"question\":\"\xff\"}"), Err(Malformed::NotUtf8));
-    assert_eq!(parse(&[b'['; 100_000]), Err(Malformed::Json(StrictError::TooDeep)));
+    assert_eq!(parse(&[b'['; 100_000]), Err(Malformed::Json(StrictError::TooDeep(128))));
 }
 
 #[test]
@@ -127,4 +127,31 @@ proptest! {
             prop_assert_eq!(serde_json::from_value::<Question>(stored).unwrap(), question);
         }
     }
+}
+
+/// As many as a whole file holds are looked through once: not each one for each other.
+#[test]
+fn there_is_an_end_to_items_and_options() {
+    let texts = |count: usize| (0..count).map(|number| format!("{number:x}")).collect::<Vec<_>>();
+    let with = |count: usize| json!({"question": "?", "options": texts(count)}).to_string();
+    assert_eq!(parse(with(1000).as_bytes()).unwrap().items()[0].options().len(), 1000);
+    let refused = parse(with(110_000).as_bytes()).unwrap_err();
+    assert_eq!(refused.to_string(), "the object has 110000 options, the most is 1000");
+    let items = |count: usize| {
+        let items: Vec<_> = texts(count).iter().map(|text| json!({"id": text, "question": "?"})).collect();
+        json!({"questions": items}).to_string()
+    };
+    assert_eq!(parse(items(100).as_bytes()).unwrap().items().len(), 100);
+    assert_eq!(parse(items(101).as_bytes()), Err(Malformed::TooManyItems(101)));
+}
+
+/// What was recorded before there was a limit stays readable, and takes a moment.
+#[test]
+fn a_recorded_question_of_any_size_is_checked_in_one_pass() {
+    let options: Vec<_> = (0..110_000).map(|number| json!({"label": format!("{number:x}")})).collect();
+    let labels: Vec<_> = options.iter().map(|option| option["label"].clone()).collect();
+    let recorded =
+        json!({"questions": [{"question": "?", "options": options, "multiSelect": true, "default": labels}]});
+    let question: Question = serde_json::from_value(recorded).unwrap();
+    assert!(question.items()[0].accepts(question.items()[0].default_reply().unwrap()));
 }

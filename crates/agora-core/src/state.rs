@@ -42,6 +42,9 @@ pub enum QuestionState {
     Answered,
     Declined,
     Expired,
+    /// Not by time: what it rested on had changed, and its route says that it fails then. Recorded as an expiry, and shown as one
+    /// where the list of states is closed.
+    Stale,
     Cancelled,
 }
 
@@ -114,6 +117,8 @@ pub enum Illegal {
     DeclinedAlready,
     #[error("the question has expired")]
     ExpiredAlready,
+    #[error("the question was ended because what it rested on had changed")]
+    StaleAlready,
     #[error("the question was cancelled")]
     CancelledAlready,
     #[error("the answer was given for another question")]
@@ -342,7 +347,10 @@ impl Thread {
                         return Err(Illegal::NotDeclared);
                     }
                 };
-                asked.state = QuestionState::Expired;
+                asked.state = match at_expiry {
+                    AtExpiry::Fail | AtExpiry::UseDefault(_) => QuestionState::Expired,
+                    AtExpiry::Stale(_) => QuestionState::Stale,
+                };
                 self.state = next;
             }
             Record::QuestionCancelled { question_id } => {
@@ -407,6 +415,7 @@ impl AskedQuestion {
             QuestionState::Answered => Illegal::AnsweredAlready,
             QuestionState::Declined => Illegal::DeclinedAlready,
             QuestionState::Expired => Illegal::ExpiredAlready,
+            QuestionState::Stale => Illegal::StaleAlready,
             QuestionState::Cancelled => Illegal::CancelledAlready,
         }
     }

@@ -120,8 +120,15 @@ fn waiting_on(then: AtEnd) -> Vec<Happening> {
 
 fn answered(number: u8, hash: ContentHash, text: &str) -> Happening {
     let (question_id, answers) = (question_id(number), replies(text));
-    Record::QuestionAnswered { question_id, question_hash: hash, answers, by: ann(), stale: Vec::new() }
-        .into()
+    Record::QuestionAnswered {
+        question_id,
+        question_hash: hash,
+        answers,
+        by: ann(),
+        stale: Vec::new(),
+        receipt: None,
+    }
+    .into()
 }
 
 fn declined(number: u8) -> Happening {
@@ -183,6 +190,8 @@ fn a_question_is_over_for_what_changed_only_where_its_terms_say_so() {
     assert_eq!(then(waiting(), std::slice::from_ref(&stale)), Err(Illegal::NotDeclared));
     let terms = Terms { if_stale: IfStale::Fail, ..Terms::default() };
     let waiting = vec![accepted(1), started(1), needs_input(1, 1), opened_on(1, terms)];
+    let late = then(waiting.clone(), &[stale.clone(), answered(1, hash(1), "A")]);
+    assert_eq!(late, Err(Illegal::StaleAlready), "it did not expire");
     let over = then(waiting, &[refused(1), stale]).unwrap();
     assert!(
         matches!(over.state(), ThreadState::Failed(failure) if failure.code == FailureCode::QuestionStale)

@@ -7,12 +7,15 @@ use serde_json::{Map, Number, Value};
 
 /// Objects and arrays within each other: more than people write, less than a stack minds.
 pub const DEEPEST: usize = 128;
+/// What was strict before stands some levels deep in agora's own documents: a question in an event line, in an entry of the
+/// ledger, in a job. Whatever was taken in once must be readable for ever, so these are as deep as that and a little more.
+const WRAPPED: usize = DEEPEST + 16;
 
 /// Says why a text is not strict JSON. Names places, never what stands there: the text is somebody else's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StrictError {
-    #[error("it is nested deeper than {DEEPEST}")]
-    TooDeep,
+    #[error("it is nested deeper than {0}")]
+    TooDeep(usize),
     #[error("it is not JSON: line {line}, column {column}")]
     Syntax { line: usize, column: usize },
     #[error("an object has a key twice: line {line}, column {column}")]
@@ -24,10 +27,14 @@ pub fn parse(text: &str) -> Result<Value, StrictError> {
     parse_within(text, DEEPEST)
 }
 
-/// Parses a text that wraps what was strict before: it may be a little deeper.
-pub(crate) fn parse_within(text: &str, deepest: usize) -> Result<Value, StrictError> {
+/// Parses one of agora's own documents, which wraps what was strict before.
+pub(crate) fn parse_wrapped(text: &str) -> Result<Value, StrictError> {
+    parse_within(text, WRAPPED)
+}
+
+fn parse_within(text: &str, deepest: usize) -> Result<Value, StrictError> {
     if depth(text) > deepest {
-        return Err(StrictError::TooDeep);
+        return Err(StrictError::TooDeep(deepest));
     }
     let mut deserializer = serde_json::Deserializer::from_str(text);
     deserializer.disable_recursion_limit();
@@ -144,8 +151,10 @@ mod tests {
     fn depth_is_counted_to_the_letter() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(parse(&nested(DEEPEST)).is_ok());
-        assert_eq!(parse(&nested(DEEPEST + 1)), Err(StrictError::TooDeep));
-        assert_eq!(parse(&"[{\"a\":".repeat(100_000)), Err(StrictError::TooDeep));
+        assert!(parse_wrapped(&nested(WRAPPED)).is_ok());
+        assert_eq!(parse_wrapped(&nested(WRAPPED + 1)), Err(StrictError::TooDeep(WRAPPED)));
+        assert_eq!(parse(&nested(DEEPEST + 1)), Err(StrictError::TooDeep(DEEPEST)));
+        assert_eq!(parse(&"[{\"a\":".repeat(100_000)), Err(StrictError::TooDeep(DEEPEST)));
         let brackets = json!({"text": "[{".repeat(200) + "\\\"[["}).to_string();
         assert!(parse(&brackets).is_ok(), "brackets in a text do not count");
     }

@@ -189,6 +189,11 @@ impl Error {
         self.classify().0
     }
 
+    /// Tells whether what is recorded of one thread is damaged. The others are not concerned, and `Thread::discard` takes it out.
+    pub fn is_of_one_thread(&self) -> bool {
+        matches!(self, Self::Carry(CarryError::Ledger(LedgerError::ThreadDamaged { .. })))
+    }
+
     /// Returns the stable word for it, which a program can branch on.
     pub fn code(&self) -> &'static str {
         self.classify().1
@@ -267,6 +272,7 @@ fn answer(refusal: &Refusal) -> &'static str {
         Refusal::AnsweredBefore { .. } => "answered-before",
         Refusal::Closed { how: Illegal::DeclinedAlready, .. } => "question-declined",
         Refusal::Closed { how: Illegal::ExpiredAlready, .. } => "question-expired",
+        Refusal::Closed { how: Illegal::StaleAlready, .. } => "question-stale",
         Refusal::Closed { how: Illegal::CancelledAlready, .. } => "question-cancelled",
         Refusal::Closed { .. } => "question-closed",
         Refusal::Unfit { .. } => "answer-unfit",
@@ -285,6 +291,8 @@ fn carry(error: &CarryError) -> (ErrorKind, &'static str) {
         | CarryError::Shelf(error)
         | CarryError::Lease(error) => unavailable(error),
         CarryError::Ledger(LedgerError::Damaged(_)) => (Outside, "ledger-damaged"),
+        CarryError::Ledger(LedgerError::ThreadDamaged { .. }) => (Outside, "thread-damaged"),
+        CarryError::Ledger(LedgerError::Unreadable(_)) => (Request, "not-recordable"),
         CarryError::Ledger(
             LedgerError::Moved { .. }
             | LedgerError::Illegal(_)

@@ -211,6 +211,12 @@ impl Thread {
         self.engine.cancel(&self.id).await.map_err(Error::Carry)
     }
 
+    /// Gives up a thread that cannot be read: it is taken out of the ledger, which keeps what is left of its record aside. False: it
+    /// can be read, or somebody carries it.
+    pub async fn discard(&self) -> Result<bool, Error> {
+        self.engine.discard(&self.id).await.map_err(Error::Carry)
+    }
+
     /// Goes on with a thread that came to an end, perhaps with a word more.
     pub async fn go_on(&self, message: Option<String>, attendance: Attendance) -> Result<Self, Error> {
         let staging = self.agora.stage_again(&self.engine, &self.id).await?;

@@ -1,11 +1,16 @@
 //! Whether what is kept is still what was stored.
 
 use agora_core::bundle::{Bundle, BundleKind};
+use agora_core::provider::ledger::LedgerError;
 use agora_core::provider::registry::Version;
 use agora_core::secret::SecretName;
 
 use crate::agora::Agora;
+use crate::carry::CarryError;
 use crate::error::Error;
+
+/// How many ended threads are read: whoever asks a doctor waits for the answer.
+const NEWEST: usize = 10_000;
 
 /// What a look at everything of one sort found.
 #[derive(Debug, Default)]
@@ -45,6 +50,31 @@ impl Agora {
             }
             Bundle::Subagent(_) | Bundle::Env(_) => Ok(()),
         }
+    }
+
+    /// Reads what is recorded of every open thread, and of the newest others, and checks that it is what was recorded.
+    pub async fn check_ledger(&self) -> Health {
+        let mut health = Health::default();
+        let failed = |error| Error::Carry(CarryError::Ledger(error));
+        let checked = match self.engine() {
+            Ok(engine) => engine.world().ledger.check(NEWEST).await.map_err(failed),
+            Err(error) => Err(error),
+        };
+        match checked {
+            Err(error) => health.problems.push(("the ledger".to_owned(), error)),
+            Ok(checked) => {
+                health.looked_at = checked.threads;
+                health.problems = checked
+                    .damaged
+                    .into_iter()
+                    .map(|(thread_id, what)| {
+                        let named = format!("the thread `{thread_id}`");
+                        (named, failed(LedgerError::ThreadDamaged { thread_id, what }))
+                    })
+                    .collect();
+            }
+        }
+        health
     }
 
     /// Opens every secret of the local store. One that has expired is a problem too: whoever needs it will meet it.

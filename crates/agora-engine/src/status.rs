@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-use agora_core::provider::ledger::{DispatchRow, Filter, OpenFilter, StateWord};
+use agora_core::provider::ledger::{DispatchRow, Filter, StateWord, Tally};
 use agora_core::time::Clock;
 use agora_core::{Namespace, Timestamp};
 use agora_providers::ledger::Glance;
@@ -18,18 +18,17 @@ use crate::error::Error;
 
 pub use agora_providers::notify::Trouble;
 
-/// More live dispatches than a machine runs, and more questions than anybody counts.
-const MOST: usize = 10_000;
+/// More live dispatches than a machine runs.
+const MOST: usize = 1000;
 
 /// How things stand.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Status {
-    /// Dispatches that run or are being started, and those that wait for room; newest first.
+    /// Dispatches that run or are being started, and those that wait for room: the newest thousand, newest first.
     pub live: Vec<DispatchRow>,
-    pub questions: usize,
-    /// When the question was asked that waits longest.
-    pub oldest_asked_at: Option<Timestamp>,
+    /// How much there is of everything.
+    pub tally: Tally,
     /// How many threads somebody has to carry, of every namespace, and how many somebody does.
     pub to_carry: usize,
     pub carried: usize,
@@ -45,9 +44,9 @@ pub struct Status {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusDocument {
-    pub running: usize,
-    pub queued: usize,
-    pub questions: usize,
+    pub running: u64,
+    pub queued: u64,
+    pub questions: u64,
     pub oldest_asked_at: Option<Timestamp>,
     pub to_carry: usize,
     pub carried: usize,
@@ -57,22 +56,12 @@ pub struct StatusDocument {
 }
 
 impl Status {
-    /// Counts the dispatches that run or are being started.
-    pub fn running(&self) -> usize {
-        self.live.iter().filter(|row| row.claimed).count()
-    }
-
-    /// Counts those that wait for room.
-    pub fn queued(&self) -> usize {
-        self.live.len() - self.running()
-    }
-
     pub fn document(&self) -> StatusDocument {
         StatusDocument {
-            running: self.running(),
-            queued: self.queued(),
-            questions: self.questions,
-            oldest_asked_at: self.oldest_asked_at,
+            running: self.tally.running,
+            queued: self.tally.queued,
+            questions: self.tally.questions,
+            oldest_asked_at: self.tally.oldest_asked_at,
             to_carry: self.to_carry,
             carried: self.carried,
             next_due_at: self.next_due_at,
@@ -83,26 +72,28 @@ impl Status {
 }
 
 impl Agora {
+    /// Counts what runs, waits and asks.
+    pub async fn tally(&self) -> Result<Tally, Error> {
+        let tally = self.engine()?.world().ledger.tally(self.catalogue().namespace()).await;
+        tally.map_err(|error| Error::Carry(CarryError::Ledger(error)))
+    }
+
     /// Returns how things stand.
     pub async fn status(&self) -> Result<Status, Error> {
         let engine = self.engine()?;
         let (ledger, leases) = (&engine.world().ledger, &engine.world().leases);
         let failed = |error| Error::Carry(CarryError::Ledger(error));
-        let namespace = Some(self.catalogue().namespace().clone());
         let live = Filter {
-            namespace: namespace.clone(),
+            namespace: Some(self.catalogue().namespace().clone()),
             states: Some(vec![StateWord::Accepted, StateWord::Running]),
             most: MOST,
             ..Filter::default()
         };
-        let open = ledger.questions(&OpenFilter { namespace, after: None, most: MOST }).await;
-        let open = open.map_err(failed)?;
         let to_carry = ledger.carried().await.map_err(failed)?;
         let held = leases.list().await.map_err(|error| Error::Carry(CarryError::Lease(error)))?;
         Ok(Status {
             live: ledger.list(&live).await.map_err(failed)?,
-            questions: open.len(),
-            oldest_asked_at: open.first().map(|question| question.asked_at),
+            tally: self.tally().await?,
             carried: to_carry.iter().filter(|thread| held.contains(thread)).count(),
             to_carry: to_carry.len(),
             next_due_at: ledger.next_due().await.map_err(failed)?,

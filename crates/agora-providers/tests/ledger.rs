@@ -8,16 +8,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use agora_core::ThreadId;
-use agora_core::provider::ledger::{Filter, Ledger, LedgerError, Paper};
+use agora_core::provider::ledger::{Checked, Filter, Ledger, LedgerError, OpenFilter, Paper};
 use agora_core::provider::{Outage, Unavailable};
 use agora_core::time::Clock;
+use agora_core::{Namespace, ThreadId};
 use agora_providers::Home;
 use agora_providers::ledger::SqliteLedger;
 use agora_testkit::clock::SetClock;
 use agora_testkit::ledger::MemoryLedger;
 use agora_testkit::ledger::play::{Choice, agree, play};
-use agora_testkit::ledger::sample::{accept, append, ended, finished, job, started};
+use agora_testkit::ledger::sample::{accept, append, asked, ended, finished, job, started};
 use agora_testkit::{contract, part};
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -183,7 +183,7 @@ fn on_a_full_disk_nothing_of_an_append_is_recorded_and_later_all_goes_on() {
         assert_eq!(ledger.read(&first, 0, 9).await.unwrap().len(), 1);
         ledger.limit_pages(1_000_000).await.unwrap();
         ledger.append(large()).await.expect("there is room again");
-        ledger.check(&first).await.unwrap();
+        ledger.check_thread(&first).await.unwrap();
     });
 }
 
@@ -195,31 +195,99 @@ fn what_was_altered_behind_its_back_is_found_and_named() {
         ledger.append(accept(0, job("t_1", "d_1"))).await.unwrap();
         ledger.append(append("t_1", 1, vec![started("d_1"), finished("d_1"), ended()])).await.unwrap();
         ledger.append(accept(0, job("t_2", "d_2"))).await.unwrap();
-        ledger.check(&id("t_1")).await.unwrap();
-        ledger.check(&id("t_9")).await.expect("there is nothing to find");
+        ledger.check_thread(&id("t_1")).await.unwrap();
+        ledger.check_thread(&id("t_9")).await.expect("there is nothing to find");
     });
     let damage = |sql: &str| {
         file(dir.path())
             .execute_batch(&format!("CREATE TABLE kept AS SELECT * FROM entries; {sql}"))
             .unwrap();
-        let found = match block(ledger.check(&id("t_1"))) {
-            Err(LedgerError::Damaged(what)) => what,
+        let found = match block(ledger.check_thread(&id("t_1"))) {
+            Err(LedgerError::ThreadDamaged { thread_id, what }) if thread_id == id("t_1") => what,
             other => panic!("{sql}: {other:?}"),
         };
-        block(ledger.check(&id("t_2"))).expect("another thread is whole");
+        block(ledger.check_thread(&id("t_2"))).expect("another thread is whole");
         file(dir.path())
             .execute_batch("DELETE FROM entries; INSERT INTO entries SELECT * FROM kept; DROP TABLE kept")
             .unwrap();
-        block(ledger.check(&id("t_1"))).unwrap();
+        block(ledger.check_thread(&id("t_1"))).unwrap();
         found
     };
     let body = "CAST(replace(CAST(body AS TEXT), '\"durationMs\":5', '\"durationMs\":6') AS BLOB)";
     let altered = damage(&format!("UPDATE entries SET body = {body} WHERE thread = 't_1' AND seq = 3"));
-    assert_eq!(altered, "the chain of `t_1` breaks at entry 3");
+    assert_eq!(altered, "its chain of hashes breaks at entry 3");
     let gone = damage("DELETE FROM entries WHERE thread = 't_1' AND seq = 2");
-    assert_eq!(gone, "entry 2 of `t_1` is missing");
+    assert_eq!(gone, "entry 2 is missing");
     let cut = damage("DELETE FROM entries WHERE thread = 't_1' AND seq = 4");
-    assert_eq!(cut, "entry 4 of `t_1` is missing");
+    assert_eq!(cut, "entry 4 is missing");
+}
+
+/// Makes an entry one that nobody can read.
+fn spoil(dir: &Path, thread: &str, seq: u64) {
+    let sql = "UPDATE entries SET body = CAST('{\"version\":1,' AS BLOB) WHERE thread = ?1 AND seq = ?2";
+    assert_eq!(file(dir).execute(sql, (thread, i64::try_from(seq).unwrap())).unwrap(), 1);
+}
+
+#[test]
+fn a_thread_that_cannot_be_read_keeps_nobody_from_the_others_and_can_be_given_up() {
+    let dir = TempDir::new().unwrap();
+    let ledger = open(dir.path()).unwrap();
+    block(async {
+        for (thread, dispatch, question) in [("t_1", "d_1", "q_1"), ("t_2", "d_2", "q_2")] {
+            ledger.append(accept(0, job(thread, dispatch))).await.unwrap();
+            ledger.append(append(thread, 1, vec![started(dispatch)])).await.unwrap();
+            ledger.append(append(thread, 2, asked(dispatch, question))).await.unwrap();
+        }
+        assert_eq!(ledger.discard(&id("t_1")).await.unwrap(), None, "it can be read");
+        spoil(dir.path(), "t_1", 3);
+        let is_named = |error: LedgerError| match error {
+            LedgerError::ThreadDamaged { thread_id, what } => {
+                assert_eq!((thread_id, what.starts_with("entry 3: ")), (id("t_1"), true), "{what}");
+            }
+            other => panic!("{other:?}"),
+        };
+        is_named(ledger.thread(&id("t_1")).await.unwrap_err());
+        is_named(ledger.dispatch(&"d_1".parse().unwrap()).await.unwrap_err());
+        is_named(ledger.append(append("t_1", 3, vec![ended()])).await.unwrap_err());
+
+        let all = OpenFilter { most: 9, ..OpenFilter::default() };
+        let open: Vec<_> = ledger
+            .questions(&all)
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|open| open.question_id.to_string())
+            .collect();
+        assert_eq!(open, ["q_2"]);
+        assert_eq!(ledger.list(&Filter { most: 9, ..Filter::default() }).await.unwrap().len(), 2);
+        let entries = ledger.read_all(&Namespace::default(), 0, 99).await.unwrap();
+        assert_eq!(entries.len(), 7, "all but the one");
+        let checked = ledger.check(0).await.unwrap();
+        assert_eq!((checked.threads, checked.damaged.len()), (2, 1), "what is open is looked at");
+        assert_eq!(checked.damaged[0].0, id("t_1"));
+        // A newer agora makes the cache anew with its first write: that must not fail for one thread.
+        ledger.rebuild().await.unwrap();
+        assert!(ledger.thread(&id("t_2")).await.unwrap().is_some());
+    });
+    let dir = TempDir::new().unwrap();
+    let ledger = with_damage(dir.path());
+    block(async {
+        let jobs = ledger.discard(&id("t_1")).await.unwrap().expect("it cannot be read");
+        assert_eq!(jobs.iter().map(|job| job.dispatch_id.as_str()).collect::<Vec<_>>(), ["d_1"]);
+        assert_eq!(ledger.thread(&id("t_1")).await.unwrap(), None);
+        assert_eq!(ledger.check(9).await.unwrap(), Checked { threads: 0, damaged: Vec::new() });
+        let kept = fs::read_to_string(dir.path().join("damaged/t_1.jsonl")).unwrap();
+        assert_eq!(kept.lines().count(), 3, "its entries, and its job: {kept}");
+    });
+}
+
+/// A ledger with one thread, the second entry of which cannot be read.
+fn with_damage(dir: &Path) -> SqliteLedger {
+    let ledger = open(dir).unwrap();
+    block(ledger.append(accept(0, job("t_1", "d_1")))).unwrap();
+    block(ledger.append(append("t_1", 1, vec![started("d_1")]))).unwrap();
+    spoil(dir, "t_1", 2);
+    ledger
 }
 
 /// A newer agora may have recorded kinds that this one does not know: they are skipped, counted, and in the chain.
@@ -244,7 +312,7 @@ fn an_entry_of_an_unknown_kind_is_skipped_and_the_thread_goes_on() {
         let seen: Vec<_> =
             ledger.read(&id("t_1"), 0, 2).await.unwrap().iter().map(|entry| entry.seq).collect();
         assert_eq!(seen, [1, 3], "what is skipped takes up no place in a page");
-        ledger.check(&id("t_1")).await.unwrap();
+        ledger.check_thread(&id("t_1")).await.unwrap();
         let kept = cache(dir.path());
         ledger.rebuild().await.unwrap();
         assert_eq!(cache(dir.path()), kept);
@@ -294,7 +362,7 @@ fn ledgers_of_earlier_versions_open_and_go_on() {
         let ledger = open(dir.path()).unwrap();
         block(async {
             for thread in ["t_1", "t_2"] {
-                ledger.check(&id(thread)).await.unwrap();
+                ledger.check_thread(&id(thread)).await.unwrap();
             }
             let view = ledger.thread(&id("t_1")).await.unwrap().unwrap();
             assert!(view.thread.has_ended() && view.seen == 4);

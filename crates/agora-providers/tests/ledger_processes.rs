@@ -183,7 +183,7 @@ fn kill_twenty_times() {
                 assert!(there >= *seq, "round {round}: {there} entries of {thread}, acknowledged {seq}");
             }
             for row in ledger.list(&Filter { most: 100_000, ..Filter::default() }).await.unwrap() {
-                ledger.check(&row.thread_id).await.unwrap();
+                ledger.check_thread(&row.thread_id).await.unwrap();
             }
             ledger.append(accept(0, job(&format!("t_{round}"), &format!("d_{round}")))).await.unwrap();
             let kept = cache(dir.path());

@@ -228,7 +228,9 @@ fn the_answer_goes_on_where_the_agent_stopped() {
     let resume: Value = serde_json::from_str(&second.file(".agora/resume.json").unwrap()).unwrap();
     assert_eq!(resume["answer"], "A");
     assert_eq!(resume["answers"], json!({"q1": "A"}));
+    assert_eq!((&resume["question"], &resume["questions"][0]["id"]), (&json!("A or B?"), &json!("q1")));
     assert_eq!(resume["partial_state"], json!({"ruled_out": ["C"]}));
+    assert_eq!(resume.to_string().matches("ruled_out").count(), 1, "the state is there once");
     assert_eq!((&resume["answeredBy"], &resume["threadId"]), (&json!("user:ann"), &json!("t_1")));
     assert_eq!(
         second.file("given.txt").unwrap(),

@@ -259,19 +259,17 @@ impl Teller<'_> {
             }
             Record::QuestionExpired { question_id, at_expiry, .. } => {
                 let after = self.after(question_id);
-                let then = match at_expiry {
-                    AtExpiry::Fail => "nobody answered in time".to_owned(),
-                    AtExpiry::UseDefault(replies) => {
-                        format!(
-                            "nobody answered in time, so the asker's default holds: {}",
-                            asking::replies(replies)
-                        )
-                    }
-                    AtExpiry::Stale(_) => {
-                        "what it rested on had changed, and its route says that it fails then".to_owned()
-                    }
+                let told = match at_expiry {
+                    AtExpiry::Fail => format!("expired{after}: nobody answered in time"),
+                    AtExpiry::UseDefault(replies) => format!(
+                        "expired{after}: nobody answered in time, so the asker's default holds: {}",
+                        asking::replies(replies)
+                    ),
+                    AtExpiry::Stale(_) => format!(
+                        "ended{after}: what it rested on had changed, and its route says that it fails then"
+                    ),
                 };
-                self.page.at(entry.at, &format!("expired{after}: {then}"));
+                self.page.at(entry.at, &told);
                 self.answered = Some(question_id.clone());
             }
             Record::QuestionCancelled { question_id, .. } => {

@@ -8,6 +8,7 @@ use agora_core::login::Vendor;
 use agora_core::provider::Outage;
 use agora_core::provider::compute::ComputeError;
 use agora_core::provider::ground::GroundError;
+use agora_core::provider::ledger::LedgerError;
 use agora_core::provider::secret::SecretError;
 use agora_core::secret::SecretValueError;
 use agora_core::{Name, ThreadId};
@@ -19,6 +20,9 @@ use agora_engine::{
 
 use crate::exit::Exit;
 use crate::plain::plain;
+
+/// How many options a hint names.
+const NAMED: usize = 20;
 
 /// Why the command did not do what it was asked.
 #[derive(Debug)]
@@ -141,6 +145,9 @@ fn hints(error: &Error) -> Vec<String> {
         #[cfg(feature = "docker")]
         Error::Image(error) => image_hints(error),
         Error::Carry(CarryError::Compute(error)) => compute_hints(error),
+        Error::Carry(CarryError::Ledger(LedgerError::ThreadDamaged { thread_id, .. })) => vec![format!(
+            "`agora cancel {thread_id}` gives it up, and keeps what is left of its record; other threads are not affected"
+        )],
         _ => storage_hints(error.code()),
     }
 }
@@ -280,10 +287,13 @@ fn answer_hints(refusal: &Refusal) -> Vec<String> {
         Refusal::Unfit { question, why: AnswerError::NotAccepted(id), .. } => {
             let asked = question.items().iter().find(|item| item.id() == id);
             let options = asked.map(|item| item.options()).unwrap_or_default();
-            let labels: Vec<String> = (1..)
+            let mut labels: Vec<String> = (1..)
                 .zip(options)
+                .take(NAMED)
                 .map(|(number, choice)| format!("{number} `{}`", plain(&choice.label)))
                 .collect();
+            let more = options.len().saturating_sub(NAMED);
+            labels.extend((more > 0).then(|| format!("and {more} more")));
             if labels.is_empty() { Vec::new() } else { vec![format!("one of these: {}", labels.join(", "))] }
         }
         Refusal::AnsweredBefore { question_id, .. } | Refusal::Closed { question_id, .. } => {

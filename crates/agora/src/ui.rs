@@ -96,14 +96,16 @@ impl Ui {
         say(format_args!("{WARNING}warning:{WARNING:#} {text}\n"));
     }
 
+    /// Warns of a failure that keeps nobody from the rest: what failed, why, and what to do next.
+    pub(crate) fn warning(&self, failure: &Failure) {
+        self.warn(in_full(failure).trim_end());
+    }
+
     /// Says what failed, why, and what to do next.
     pub(crate) fn failure(&self, failure: &Failure) -> Exit {
         match self.form {
             Form::Text => {
-                let mut text = format!("{ERROR}error:{ERROR:#} {}\n", failure.message);
-                text.extend(failure.causes.iter().map(|cause| format!("  because {cause}\n")));
-                text.extend(failure.hints.iter().map(|hint| format!("{HINT}hint:{HINT:#} {hint}\n")));
-                say(format_args!("{text}"));
+                say(format_args!("{ERROR}error:{ERROR:#} {}", in_full(failure)));
             }
             Form::Json => {
                 let message = std::iter::once(&failure.message)
@@ -124,6 +126,14 @@ impl Ui {
 /// Writes bytes as they are to standard output: a patch need not be text.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     write_to(&mut io::stdout().lock(), bytes)
+}
+
+/// Words a failure, with why and what to do next on lines of their own.
+fn in_full(failure: &Failure) -> String {
+    let mut text = format!("{}\n", failure.message);
+    text.extend(failure.causes.iter().map(|cause| format!("  because {cause}\n")));
+    text.extend(failure.hints.iter().map(|hint| format!("{HINT}hint:{HINT:#} {hint}\n")));
+    text
 }
 
 /// Writes a result, which has no colours in it.

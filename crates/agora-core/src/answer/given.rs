@@ -1,5 +1,6 @@
 //! What somebody gave in answer to a question, understood as replies: an option by its label or its number, several with commas
-//! between them, or any text where no options constrain it. Nothing is guessed: what fits two options fits none.
+//! between them, or any text where no options constrain it. Nothing is guessed: what fits two options fits none, and words of
+//! somebody's own that have commas in them are one reply.
 
 use serde_json::{Map, Value};
 
@@ -57,48 +58,56 @@ fn by_item(items: &[Item], values: &Map<String, Value>) -> Result<Replies, Answe
 
 fn one_of(item: &Item, value: &Value) -> Result<String, AnswerError> {
     match value {
-        Value::String(text) => option(item, text).ok_or_else(|| AnswerError::NotAccepted(item.id().clone())),
-        Value::Number(number) => {
-            option(item, &number.to_string()).ok_or_else(|| AnswerError::NotAccepted(item.id().clone()))
-        }
+        Value::String(text) => one(item, text),
+        Value::Number(number) => one(item, &number.to_string()),
         _ => Err(AnswerError::NotText(item.id().clone())),
     }
 }
 
 /// Understands one text as the reply to an item.
 fn words(item: &Item, text: &str) -> Result<Reply, AnswerError> {
-    let refused = || AnswerError::NotAccepted(item.id().clone());
     match item.choosing() {
-        Choosing::FreeText if text.trim().is_empty() => Err(refused()),
+        Choosing::FreeText if text.trim().is_empty() => Err(AnswerError::Blank(item.id().clone())),
         // To the letter: it may be code.
         Choosing::FreeText => Ok(Reply::One(text.to_owned())),
-        Choosing::One => option(item, text).map(Reply::One).ok_or_else(refused),
-        Choosing::Several => {
-            match option(item, text).filter(|_| !text.contains(',') || label(item, text).is_some()) {
-                Some(only) => Ok(Reply::Many(vec![only])),
-                None => {
-                    let parts = text.split(',').map(|part| option(item, part));
-                    parts.collect::<Option<_>>().map(Reply::Many).ok_or_else(refused)
-                }
-            }
-        }
+        Choosing::One => one(item, text).map(Reply::One),
+        Choosing::Several => match listed(item, text) {
+            Some(several) => Ok(Reply::Many(several)),
+            None => one(item, text).map(|only| Reply::Many(vec![only])),
+        },
     }
 }
 
-/// Returns the option that a text means: by its label, by its number, by its label in other letters; else the text itself where
-/// others are allowed.
-fn option(item: &Item, text: &str) -> Option<String> {
+/// Returns the options that a text lists. `None`: it does not list options and nothing else.
+fn listed(item: &Item, text: &str) -> Option<Vec<String>> {
+    let is_one = option(item, text.trim()).is_some();
+    // As many commas as a text can hold are not looked up among as many options as there may be.
+    let parts = text.split(',').count();
+    if is_one || parts < 2 || parts > item.options().len() + 1 {
+        return None;
+    }
+    text.split(',').map(|part| option(item, part.trim())).collect()
+}
+
+/// Returns the one thing that a text means: an option, else the text itself where others are allowed.
+fn one(item: &Item, text: &str) -> Result<String, AnswerError> {
     let text = text.trim();
+    match option(item, text) {
+        Some(label) => Ok(label),
+        None if text.is_empty() => Err(AnswerError::Blank(item.id().clone())),
+        None if item.allows_other() => Ok(text.to_owned()),
+        None => Err(AnswerError::NotAccepted(item.id().clone())),
+    }
+}
+
+/// Returns the option that a text means: by its label, by its number, by its label in other letters.
+fn option(item: &Item, text: &str) -> Option<String> {
     let numbered = || {
         // `+2` is an amount, and not the second option.
         let number: usize = text.parse().ok().filter(|_| !text.starts_with('+'))?;
         Some(item.options().get(number.checked_sub(1)?)?.label.clone())
     };
-    let other = || item.allows_other() && !text.is_empty();
-    label(item, text)
-        .or_else(numbered)
-        .or_else(|| alike(item, text))
-        .or_else(|| other().then(|| text.to_owned()))
+    label(item, text).or_else(numbered).or_else(|| alike(item, text))
 }
 
 fn label(item: &Item, text: &str) -> Option<String> {
@@ -139,7 +148,8 @@ mod tests {
         assert_eq!(said(&which, "1"), Ok(json!("SQLite")));
         // A label goes before a number.
         assert_eq!(said(&which, "2"), Ok(json!("2")));
-        for wrong in ["0", "4", "-1", "", "SQL", "SQLite, Postgres"] {
+        assert_eq!(said(&which, " "), Err(AnswerError::Blank("q1".parse().unwrap())));
+        for wrong in ["0", "4", "-1", "SQL", "SQLite, Postgres"] {
             assert_eq!(said(&which, wrong), Err(AnswerError::NotAccepted("q1".parse().unwrap())), "{wrong}");
         }
     }
@@ -161,6 +171,19 @@ mod tests {
         assert_eq!(said(&which, "c, d"), Ok(json!(["c, d"])));
         assert!(said(&which, "a, 1").is_err());
         assert!(said(&which, "a,").is_err());
+        assert!(said(&which, &",".repeat(1 << 20)).is_err());
+    }
+
+    #[test]
+    fn a_comma_in_words_of_somebodys_own_does_not_make_two_replies() {
+        let which = json!({"question": "Which?", "options": options(&["a", "b"]), "multiSelect": true, "allowOther": true});
+        let which = question(which);
+        assert_eq!(said(&which, "neither, because it rains"), Ok(json!(["neither, because it rains"])));
+        assert_eq!(said(&which, "a, but only on Sundays"), Ok(json!(["a, but only on Sundays"])));
+        assert_eq!(said(&which, "2, a"), Ok(json!(["b", "a"])));
+        let Value::Object(both) = json!({"q1": ["a", "something, else"]}) else { panic!("an object") };
+        let both = Given::ByItem(both).understood(&which).unwrap();
+        assert_eq!(serde_json::to_value(both).unwrap()["q1"], json!(["a", "something, else"]));
     }
 
     #[test]

@@ -94,7 +94,7 @@ fn what_is_not_strict_json_is_named_with_its_owner_and_neighbour() {
         ("{", MergeFault::Json(StrictError::Syntax { line: 1, column: 1 })),
         ("", MergeFault::Json(StrictError::Syntax { line: 1, column: 0 })),
         (r#"{"a":1,"a":2}"#, MergeFault::Json(StrictError::KeyTwice { line: 1, column: 10 })),
-        (deep.as_str(), MergeFault::Json(StrictError::TooDeep)),
+        (deep.as_str(), MergeFault::Json(StrictError::TooDeep(128))),
         (too_large.as_str(), MergeFault::TooLarge(1024 * 1024 + 8)),
     ];
     for (text, fault) in cases {

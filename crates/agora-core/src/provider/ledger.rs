@@ -8,7 +8,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::Unavailable;
-use crate::entry::{Entry, Happening};
+use crate::entry::{Entry, EntryError, Happening};
 use crate::hash::ContentHash;
 use crate::id::{DispatchId, QuestionId, ThreadId};
 use crate::job::Job;
@@ -58,8 +58,15 @@ pub enum LedgerError {
     /// The key was used before, for this dispatch and this request.
     #[error("the idempotency key was used for the dispatch `{dispatch_id}`")]
     KeyTaken { dispatch_id: DispatchId, request: ContentHash },
+    /// It could never be read again. Nothing was recorded.
+    #[error("that cannot be recorded")]
+    Unreadable(#[source] EntryError),
+    /// Nothing in it can be relied on.
     #[error("the ledger is damaged: {0}")]
     Damaged(String),
+    /// One thread cannot be read. The others are not concerned.
+    #[error("what is recorded of `{thread_id}` is damaged: {what}")]
+    ThreadDamaged { thread_id: ThreadId, what: String },
     #[error(transparent)]
     Unavailable(Unavailable),
 }
@@ -215,6 +222,28 @@ pub struct OpenFilter {
     pub most: usize,
 }
 
+/// How much there is in a namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Dispatches whose worker runs or is being started.
+    pub running: u64,
+    /// Dispatches that wait for room.
+    pub queued: u64,
+    /// Questions that are open.
+    pub questions: u64,
+    /// When the question was asked that waits longest.
+    pub oldest_asked_at: Option<Timestamp>,
+}
+
+/// What a look at the ledger itself found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// How many threads were looked at.
+    pub threads: usize,
+    /// Those that are not as they were recorded, and what is wrong with each.
+    pub damaged: Vec<(ThreadId, String)>,
+}
+
 /// Something to be told to somebody outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
@@ -237,7 +266,8 @@ pub trait Watch: fmt::Debug + Send {
 /// Records what happens to threads.
 ///
 /// Every implementation keeps true: entries are numbered from 1 within a thread, without gaps; an append is all or
-/// nothing and durable when it returns; nothing is recorded that [`crate::state::Thread::after`] refuses; of several
+/// nothing and durable when it returns; nothing is recorded that [`crate::state::Thread::after`] refuses, or that could not
+/// be read again; a thread that cannot be read keeps nobody from the others; of several
 /// appends with the same expectation one succeeds; time does not run backwards within a thread, whatever the clock does;
 /// a claim is granted once, and never to more dispatches of a target at once than there is room for.
 #[async_trait]
@@ -265,8 +295,11 @@ pub trait Ledger: fmt::Debug + Send + Sync {
 
     async fn list(&self, filter: &Filter) -> Result<Vec<DispatchRow>, LedgerError>;
 
-    /// Returns questions that are open.
+    /// Returns questions that are open. One that cannot be read is left out: whoever asks for its thread is told.
     async fn questions(&self, filter: &OpenFilter) -> Result<Vec<OpenQuestion>, LedgerError>;
+
+    /// Counts what runs, waits and asks, however much that is, without reading it.
+    async fn tally(&self, namespace: &Namespace) -> Result<Tally, LedgerError>;
 
     /// Returns the threads that somebody has to carry, of every namespace: a dispatch of theirs is live, or they are to go on.
     async fn carried(&self) -> Result<Vec<ThreadId>, LedgerError>;
@@ -315,6 +348,13 @@ pub trait Ledger: fmt::Debug + Send + Sync {
 
     /// Forgets a thread that has ended, with all its papers. False: there is none, or it has not ended.
     async fn forget(&self, thread: &ThreadId) -> Result<bool, LedgerError>;
+
+    /// Looks whether what is recorded is what was recorded: of every open thread, and of the newest others.
+    async fn check(&self, newest: usize) -> Result<Checked, LedgerError>;
+
+    /// Takes a thread out that cannot be read, and keeps what is left of its record aside. Returns the jobs of its dispatches, as
+    /// far as they can be read. `None`: there is none, or it can be read.
+    async fn discard(&self, thread: &ThreadId) -> Result<Option<Vec<Job>>, LedgerError>;
 
     /// Starts to listen.
     fn watch(&self) -> Result<Box<dyn Watch>, LedgerError>;

@@ -20,9 +20,6 @@ use crate::path::BundlePath;
 use crate::strict::{self, StrictError};
 use crate::time::Timestamp;
 
-/// A question may be as deep as the strictest reader allows, and stands some levels deep in a line.
-const DEEPEST: usize = strict::DEEPEST + 16;
-
 /// The key that a worker's events are signed with. One per dispatch.
 #[derive(Clone)]
 pub struct EventKey(Zeroizing<[u8; 32]>);
@@ -239,7 +236,7 @@ impl Line {
 
     /// Reads a line. One that counts is taken only when it is signed with the key.
     pub fn parse(text: &str, key: &EventKey) -> Result<Self, LineError> {
-        let value = strict::parse_within(text, DEEPEST).map_err(LineError::NotJson)?;
+        let value = strict::parse_wrapped(text).map_err(LineError::NotJson)?;
         let Value::Object(mut fields) = value else { return Err(LineError::NotAnObject) };
         let given = match fields.remove("hmac") {
             Some(Value::String(text)) => hex::decode::<32>(&text),

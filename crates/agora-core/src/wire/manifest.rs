@@ -87,7 +87,7 @@ impl Serialize for Verbatim {
 impl<'de> Deserialize<'de> for Verbatim {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        crate::strict::parse(&text).map(Self).map_err(serde::de::Error::custom)
+        crate::strict::parse_wrapped(&text).map(Self).map_err(serde::de::Error::custom)
     }
 }
 

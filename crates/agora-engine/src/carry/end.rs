@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agora_core::Timestamp;
-use agora_core::entry::Happening;
+use agora_core::entry::{Entry, Happening};
 use agora_core::event::Event;
 use agora_core::job::{Attendance, Job};
 use agora_core::provider::compute::WorkerLife;
@@ -106,7 +106,7 @@ impl Engine {
         let read = Line::parse(text.trim_end(), &self.world.keys.event_key(id));
         let why = match read {
             Ok(Line { said: Said::Event(event), .. }) if event.is_terminal() && event.dispatch_id() == id => {
-                return event;
+                return recordable(&dispatch.job, event, self.world.clock.now());
             }
             Ok(_) => "it is no end of this dispatch".to_owned(),
             Err(error) => error.to_string(),
@@ -246,4 +246,47 @@ fn happenings(event: Event, dispatch: &DispatchView, closes: bool, now: Timestam
         what.push(Record::ThreadEnded {}.into());
     }
     what
+}
+
+/// Returns the event, or a failure where an entry of it could never be read again: a thread that nobody can read can neither be
+/// answered nor ended. Only a question holds what an agent wrote.
+fn recordable(job: &Job, event: Event, now: Timestamp) -> Event {
+    let Event::NeedsInput { duration_ms, .. } = event else { return event };
+    let (namespace, thread_id) = (job.namespace.clone(), job.thread_id.clone());
+    let entry = Entry { seq: 0, at: now, namespace, thread_id, what: event.clone().into() };
+    match entry.encode() {
+        Ok(_) => event,
+        Err(why) => {
+            let detail = format!("what it asks could not be read again once it is recorded: {why}");
+            let failure = Failure::new(FailureCode::SentinelMalformed, detail);
+            Event::Failed { dispatch_id: job.dispatch_id.clone(), duration_ms, failure }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agora_testkit::ledger::sample::job;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_question_that_could_not_be_read_again_is_a_failure_and_not_an_entry() {
+        let asked = |depth: usize| {
+            let state = (0..depth).fold(json!(1), |inner, _| json!([inner]));
+            let question = json!({"questions": [{"question": "?"}], "partialState": state});
+            Event::NeedsInput {
+                dispatch_id: "d_1".parse().unwrap(),
+                duration_ms: 7,
+                question_id: "q_1".parse().unwrap(),
+                question: serde_json::from_value(question).unwrap(),
+            }
+        };
+        let taken = |depth: usize| recordable(&job("t_1", "d_1"), asked(depth), Timestamp::from_millis(0));
+        assert_eq!(taken(127), asked(127));
+        // Its line can be read: what stands around a question in an entry is a level more.
+        let Event::Failed { failure, duration_ms, .. } = taken(142) else { panic!("it was recorded") };
+        assert_eq!((failure.code, duration_ms), (FailureCode::SentinelMalformed, 7));
+    }
 }

@@ -11,6 +11,7 @@
 
 pub(crate) mod accept;
 mod cancel;
+mod discard;
 mod end;
 mod follow;
 pub(crate) mod launch;

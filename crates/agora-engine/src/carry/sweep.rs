@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agora_core::provider::ledger::DispatchView;
+use agora_core::provider::ledger::{DispatchView, LedgerError};
 use agora_core::provider::shelf::Clearing;
 use agora_core::state::DispatchState;
 use agora_core::{DispatchId, ThreadId};
@@ -49,10 +49,17 @@ impl Engine {
         for id in self.world().shelf.list().await.map_err(CarryError::Shelf)? {
             let size = self.size(&id, Clearing::Everything).await?;
             swept.bytes_before += size;
-            match self.world().ledger.dispatch(&id).await.map_err(CarryError::Ledger)? {
-                None => self.clear(mode, &id, Clearing::Everything).await.map(|()| swept.strays.push(id))?,
-                Some(view) if swept.threads.contains(&view.job.thread_id) => {}
-                Some(view) => {
+            match self.world().ledger.dispatch(&id).await {
+                Err(error) => {
+                    leave_alone(error)?;
+                    swept.bytes_after += size;
+                }
+                Ok(None) => {
+                    self.clear(mode, &id, Clearing::Everything).await?;
+                    swept.strays.push(id);
+                }
+                Ok(Some(view)) if swept.threads.contains(&view.job.thread_id) => {}
+                Ok(Some(view)) => {
                     swept.bytes_after += size;
                     if view.state.is_live() {
                         continue;
@@ -82,8 +89,11 @@ impl Engine {
         for target in self.world().targets.values() {
             // One that cannot be asked now is swept another time; what is here has nothing to do with it.
             for id in target.compute.leftovers().await.unwrap_or_default() {
-                let known = self.world().ledger.dispatch(&id).await.map_err(CarryError::Ledger)?;
-                if known.is_some_and(|view| view.state.is_live()) || swept.leftovers.contains(&id) {
+                let may_run = match self.world().ledger.dispatch(&id).await {
+                    Ok(known) => known.is_some_and(|view| view.state.is_live()),
+                    Err(error) => leave_alone(error).map(|()| true)?,
+                };
+                if may_run || swept.leftovers.contains(&id) {
                     continue;
                 }
                 if mode == Sweep::Really {
@@ -100,8 +110,10 @@ impl Engine {
         let grounds = &self.world().grounds;
         let mut unknown = Vec::new();
         for thread in grounds.list().await.map_err(CarryError::Shelf)? {
-            if self.world().ledger.thread(&thread).await.map_err(CarryError::Ledger)?.is_none() {
-                unknown.push(thread);
+            match self.world().ledger.thread(&thread).await {
+                Ok(None) => unknown.push(thread),
+                Ok(Some(_)) => {}
+                Err(error) => leave_alone(error)?,
             }
         }
         let done = grounds.sweep(&unknown, mode == Sweep::Really).await.map_err(CarryError::Shelf)?;
@@ -149,20 +161,21 @@ impl Engine {
     /// leaves of the places is nobody's, and found as that.
     async fn forget(&self, thread: &ThreadId, swept: &mut Swept) -> Result<bool, CarryError> {
         let ledger = &self.world().ledger;
-        let view = ledger.thread(thread).await.map_err(CarryError::Ledger)?;
-        let mut papers = Vec::new();
+        let view = match ledger.thread(thread).await {
+            Err(LedgerError::ThreadDamaged { .. }) => return self.discard(thread).await,
+            view => view.map_err(CarryError::Ledger)?,
+        };
+        let mut jobs = Vec::new();
         for (id, _) in view.iter().flat_map(|view| view.thread.dispatches()) {
-            papers.extend(ledger.dispatch(id).await.map_err(CarryError::Ledger)?);
+            jobs.extend(ledger.dispatch(id).await.map_err(CarryError::Ledger)?.map(|papers| papers.job));
         }
         if !ledger.forget(thread).await.map_err(CarryError::Ledger)? {
             return Ok(false);
         }
-        for DispatchView { job, .. } in papers {
+        for job in &jobs {
             swept.bytes_before += self.size(&job.dispatch_id, Clearing::Everything).await?;
-            self.clear(Sweep::Really, &job.dispatch_id, Clearing::Everything).await?;
-            self.world().vault.forget(&job).await.map_err(CarryError::Secret)?;
         }
-        self.world().grounds.forget(thread).await.map_err(CarryError::Shelf)?;
+        self.clear_all(thread, &jobs).await?;
         Ok(true)
     }
 
@@ -201,5 +214,13 @@ impl Engine {
             Sweep::Really => self.world().shelf.clear(dispatch, what).await.map_err(CarryError::Shelf),
             Sweep::DryRun => Ok(()),
         }
+    }
+}
+
+/// Lets a sweep go past a thread that cannot be read: nobody can tell whether it is open, until its owner gives it up.
+fn leave_alone(error: LedgerError) -> Result<(), CarryError> {
+    match error {
+        LedgerError::ThreadDamaged { .. } => Ok(()),
+        error => Err(CarryError::Ledger(error)),
     }
 }

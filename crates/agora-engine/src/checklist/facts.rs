@@ -4,10 +4,12 @@ use agora_core::entry::{Entry, Happening};
 use agora_core::event::Event;
 use agora_core::job::Job;
 use agora_core::provider::ledger::DispatchView;
+use agora_core::record::Record;
 use agora_core::state::{AskedQuestion, QuestionState, Thread as Folded};
 use agora_core::wire::manifest::Continuation;
+use agora_core::wire::receipt::Receipt;
 use agora_core::wire::report::Report;
-use agora_core::{DispatchId, ThreadId};
+use agora_core::{DispatchId, QuestionId, ThreadId};
 
 use super::Calls;
 use crate::agora::Agora;
@@ -32,6 +34,8 @@ pub(crate) struct Facts {
     pub(crate) before: Option<Report>,
     /// Whether what the agent would go on with can be read. `None`: it needs it no more.
     pub(crate) sealed: Option<bool>,
+    /// Whether the receipt that stands with the answer is genuine. `None`: there is none with it.
+    pub(crate) receipt_holds: Option<bool>,
     pub(crate) next: Option<Next>,
 }
 
@@ -64,7 +68,12 @@ impl Agora {
                 }
                 _ => None,
             };
+            let receipt_holds = match receipt_of(&entries, &asked.id) {
+                Some(receipt) => Some(self.check_receipt(receipt).await?.is_ok()),
+                None => None,
+            };
             facts.push(Facts {
+                receipt_holds,
                 next: self.next_of(&engine, asked, &view.thread).await?,
                 asked: asked.clone(),
                 entries: entries.clone(),
@@ -134,6 +143,18 @@ async fn entries(engine: &Engine, thread: &ThreadId) -> Result<Vec<Entry>, Error
         }
         all.extend(more);
     }
+}
+
+/// Returns the receipt that stands with the answer to a question.
+fn receipt_of<'e>(entries: &'e [Entry], question: &QuestionId) -> Option<&'e Receipt> {
+    entries.iter().find_map(|entry| match &entry.what {
+        Happening::Record(Record::QuestionAnswered { question_id, receipt, .. })
+            if question_id == question =>
+        {
+            receipt.as_deref()
+        }
+        Happening::Event(_) | Happening::Record(_) => None,
+    })
 }
 
 /// Folds what happened, as recovery does.

@@ -87,10 +87,12 @@ pub enum Evidence {
         hash: ContentHash,
         same: bool,
     },
-    /// Where the answer stands, where the dispatch that goes on with it, and whether its receipt is genuine.
+    /// Where the answer stands, where the dispatch that goes on with it, whether it ended the thread instead, and whether its
+    /// receipt is genuine.
     Answer {
         answered_seq: u64,
         accepted_seq: Option<u64>,
+        ends: bool,
         receipt: Option<bool>,
     },
     /// Nobody answered: it is open, or came to another end.

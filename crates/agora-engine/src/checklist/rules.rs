@@ -3,6 +3,7 @@
 use agora_core::entry::Happening;
 use agora_core::event::Event;
 use agora_core::record::Record;
+use agora_core::spent::{self, Decision};
 use agora_core::state::QuestionState;
 use serde_json::Value;
 
@@ -49,6 +50,8 @@ fn state_saved(facts: &Facts) -> (Verdict, Evidence) {
     let workspace = report.is_some_and(|report| report.workspace_saved);
     let session = report.is_some_and(|report| report.session.is_some());
     let verdict = match report {
+        // agora asks this one itself, when an agent is stopped: it had nothing to say.
+        _ if facts.asked.question.spent().is_some() => Verdict::NotApplicable,
         Some(_) => passed_if(workspace && (entries > 0 || session)),
         None => Verdict::Unproven,
     };
@@ -93,18 +96,31 @@ fn question_kept(facts: &Facts) -> (Verdict, Evidence) {
     (passed_if(same), Evidence::Question { hash: asked.hash, same })
 }
 
-/// The answer and the dispatch that goes on are one write: nothing can have been done with an answer that is not kept.
+/// The answer and the dispatch that goes on are one write: nothing can have been done with an answer that is not kept. The answer
+/// that it is to stop is an end by itself.
 fn answer_kept(facts: &Facts) -> (Verdict, Evidence) {
     let id = &facts.asked.id;
-    let answered = facts.seq(1, |what| {
-        matches!(what, Happening::Record(Record::QuestionAnswered { question_id, .. }) if question_id == id)
+    let answer = facts.entries.iter().find_map(|entry| match &entry.what {
+        Happening::Record(Record::QuestionAnswered { question_id, answers, .. }) if question_id == id => {
+            Some((entry.seq, answers))
+        }
+        Happening::Event(_) | Happening::Record(_) => None,
     });
-    let Some(answered_seq) = answered else { return unanswered(facts) };
+    let Some((answered_seq, answers)) = answer else { return unanswered(facts) };
     let accepted_seq = facts.accepted_seq();
-    let receipt = facts.next.as_ref().and_then(|next| next.receipt_holds);
-    let in_order = accepted_seq.is_some_and(|accepted| accepted > answered_seq);
-    let verdict = passed_if(in_order && receipt == Some(true));
-    (verdict, Evidence::Answer { answered_seq, accepted_seq, receipt })
+    let ends = matches!(spent::decision(&facts.asked.question, answers), Ok(Some(Decision::Stop)));
+    let receipts = [facts.receipt_holds, facts.next.as_ref().and_then(|next| next.receipt_holds)];
+    let receipt = receipts.into_iter().flatten().reduce(|one, other| one && other);
+    let in_order = match accepted_seq {
+        Some(accepted) => accepted > answered_seq,
+        None => ends,
+    };
+    let verdict = match receipt {
+        // An older agora kept it only with the dispatch that goes on.
+        None if ends => Verdict::Unproven,
+        _ => passed_if(in_order && receipt == Some(true)),
+    };
+    (verdict, Evidence::Answer { answered_seq, accepted_seq, ends, receipt })
 }
 
 fn both_given_back(facts: &Facts) -> (Verdict, Evidence) {
@@ -154,6 +170,7 @@ fn unanswered(facts: &Facts) -> (Verdict, Evidence) {
         QuestionState::Answered => "answered",
         QuestionState::Declined => "declined",
         QuestionState::Expired => "expired",
+        QuestionState::Stale => "over, because what it rested on had changed",
         QuestionState::Cancelled => "cancelled",
     };
     (Verdict::NotApplicable, Evidence::Unanswered { state })

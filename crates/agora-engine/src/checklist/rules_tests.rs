@@ -1,9 +1,11 @@
 use agora_core::answer::Answerer;
+use agora_core::bundle::Budget;
 use agora_core::entry::Entry;
 use agora_core::event::{Resolved, ResolvedBundle};
 use agora_core::job::{Job, JobEssentials};
 use agora_core::question::Question;
 use agora_core::route::{Progress, Terms};
+use agora_core::spent::BudgetPart;
 use agora_core::state::AskedQuestion;
 use agora_core::wire::manifest::Limits;
 use agora_core::wire::report::{Report, ResumedWith};
@@ -98,6 +100,7 @@ fn facts() -> Facts {
                     answers,
                     by,
                     stale: Vec::new(),
+                    receipt: None,
                 },
             ),
             entry(6, Event::Accepted { dispatch_id: "d_2".parse().unwrap(), resolved: resolved() }),
@@ -113,6 +116,7 @@ fn facts() -> Facts {
         folds_alike: true,
         before: Some(report("d_1")),
         sealed: None,
+        receipt_holds: Some(true),
         next: Some(next(all, Some(Calls { before: 2, after: 1, repeated: 0 }))),
     }
 }
@@ -137,7 +141,7 @@ fn a_pause_that_did_everything_passes_every_point() {
     assert!(all.iter().all(|checked| checked.verdict == Verdict::Passed), "{all:#?}");
     assert_eq!(
         all[5].evidence,
-        Evidence::Answer { answered_seq: 5, accepted_seq: Some(6), receipt: Some(true) }
+        Evidence::Answer { answered_seq: 5, accepted_seq: Some(6), ends: false, receipt: Some(true) }
     );
 }
 
@@ -207,4 +211,34 @@ fn an_answer_whose_receipt_does_not_hold_is_not_kept() {
     let mut unseen = facts();
     unseen.entries.remove(2);
     assert_eq!(verdict(&unseen, Point::PauseSeen), Verdict::Failed);
+}
+
+/// agora's own question about a budget, and the answer to stop.
+fn stopped(receipt_holds: Option<bool>) -> Facts {
+    let mut facts = Facts { next: None, receipt_holds, ..facts() };
+    let budget = Budget { turns: Some(2), ..Budget::default() };
+    facts.asked.question = agora_core::spent::question(BudgetPart::Turns, &budget).unwrap();
+    facts.asked.hash = facts.asked.question.hash().unwrap();
+    facts.entries.truncate(4);
+    if let Some(Entry { what: Happening::Record(Record::QuestionAnswered { answers, .. }), .. }) =
+        facts.entries.last_mut()
+    {
+        let item = facts.asked.question.items()[0].id().clone();
+        *answers = [(item, agora_core::answer::Reply::One("Stop here".to_owned()))].into();
+    }
+    facts
+}
+
+#[test]
+fn a_question_of_agoras_own_that_is_answered_with_a_stop_is_an_end_and_no_fault() {
+    let facts = stopped(Some(true));
+    assert_eq!(verdict(&facts, Point::StateSaved), Verdict::NotApplicable);
+    assert_eq!(verdict(&facts, Point::AnswerKept), Verdict::Passed);
+    assert!(check(&facts).iter().all(|checked| checked.verdict != Verdict::Failed), "{:#?}", check(&facts));
+    assert_eq!(verdict(&stopped(Some(false)), Point::AnswerKept), Verdict::Failed);
+    assert_eq!(
+        verdict(&stopped(None), Point::AnswerKept),
+        Verdict::Unproven,
+        "an older agora kept no receipt"
+    );
 }

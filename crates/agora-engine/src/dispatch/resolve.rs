@@ -10,6 +10,7 @@ use agora_core::limits::{INPUT_BYTES, LONGEST_DISPATCH_SECONDS, LONGEST_RETENTIO
 use agora_core::provider::registry::Version;
 use agora_core::reference::BundleRef;
 use agora_core::secret::SecretValue;
+use agora_core::strict;
 use agora_core::template::{PromptData, Template};
 use agora_core::wire::manifest::{Limits, Verbatim};
 use agora_core::{ContentHash, DispatchId, Name, ThreadId};
@@ -176,16 +177,15 @@ fn within(field: &'static str, value: u32, most: u32) -> Result<u32, Error> {
     }
 }
 
+/// Checks that a value can be kept: not too large, and no deeper than what keeps it can be read.
 fn check_size(field: &'static str, value: &Value) -> Result<(), Error> {
-    let size = value.to_string().len();
-    if size <= INPUT_BYTES {
-        Ok(())
-    } else {
-        Err(Error::Request {
-            field,
-            why: format!("it has {size} bytes as JSON, the most is {INPUT_BYTES} (1 MiB)"),
-        })
+    let text = value.to_string();
+    let size = text.len();
+    if size > INPUT_BYTES {
+        let why = format!("it has {size} bytes as JSON, the most is {INPUT_BYTES} (1 MiB)");
+        return Err(Error::Request { field, why });
     }
+    strict::parse(&text).map(drop).map_err(|error| Error::Request { field, why: error.to_string() })
 }
 
 /// Checks the input against what the subagent declares, or what its template asks for.

@@ -138,6 +138,7 @@ impl Engine {
                 answers: answers.clone(),
                 by: by.clone(),
                 stale: stale.clone(),
+                receipt: None,
             };
             match self.go_on_with(&view, asked, &answers, by, vec![record.into()], lease).await {
                 Ok(Some(answered)) => {
@@ -153,8 +154,8 @@ impl Engine {
         }
     }
 
-    /// Signs replies, and records what led to them together with the dispatch that goes on with them. `None`: something happened
-    /// first, and nothing was recorded.
+    /// Signs replies, and records what led to them, with the receipt, together with the dispatch that goes on with them. `None`:
+    /// something happened first, and nothing was recorded.
     pub(crate) async fn go_on_with(
         &self,
         view: &ThreadView,
@@ -176,6 +177,11 @@ impl Engine {
             at: self.world().clock.now(),
         });
         let receipt = receipt.map_err(CarryError::Unsigned)?;
+        for what in &mut what {
+            if let Happening::Record(Record::QuestionAnswered { receipt: kept, .. }) = what {
+                *kept = Some(Box::new(receipt.clone()));
+            }
+        }
         let asker = before.dispatch_id.clone();
         let job = self.next_job(before, asked, receipt.clone());
         // What is asked by agora itself was understood before it counted.
@@ -316,6 +322,7 @@ impl Engine {
             QuestionState::Answered => self.answered_before(view, question).await?,
             QuestionState::Declined => closed(Illegal::DeclinedAlready),
             QuestionState::Expired => closed(Illegal::ExpiredAlready),
+            QuestionState::Stale => closed(Illegal::StaleAlready),
             QuestionState::Cancelled => closed(Illegal::CancelledAlready),
         }))
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use agora_core::answer::{Answerer, Replies};
 use agora_core::entry::{Entry, Happening};
 use agora_core::provider::ledger::{LedgerError, OpenFilter, OpenQuestion, Watch};
-use agora_core::record::Record;
+use agora_core::record::{AtExpiry, Record};
 use agora_core::{Namespace, QuestionId, ThreadId, Timestamp};
 
 use super::asked_by;
@@ -26,9 +26,16 @@ pub enum InboxNews {
 /// What closed a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Closing {
-    Answered { by: Answerer, answers: Replies },
-    Declined { by: Answerer },
+    Answered {
+        by: Answerer,
+        answers: Replies,
+    },
+    Declined {
+        by: Answerer,
+    },
     Expired,
+    /// What it rested on had changed, and its route says that it fails then.
+    Stale,
     Cancelled,
 }
 
@@ -38,7 +45,7 @@ impl Closing {
         match self {
             Self::Answered { .. } => "question.answered",
             Self::Declined { .. } => "question.declined",
-            Self::Expired => "question.expired",
+            Self::Expired | Self::Stale => "question.expired",
             Self::Cancelled => "question.cancelled",
         }
     }
@@ -154,6 +161,9 @@ impl InboxWatch {
             Record::QuestionDeclined { question_id, by, .. } => {
                 closed(question_id, Closing::Declined { by: by.clone() })
             }
+            Record::QuestionExpired { question_id, at_expiry: AtExpiry::Stale(_) } => {
+                closed(question_id, Closing::Stale)
+            }
             Record::QuestionExpired { question_id, .. } => closed(question_id, Closing::Expired),
             Record::QuestionCancelled { question_id, .. } => closed(question_id, Closing::Cancelled),
             _ => Ok(None),
@@ -164,8 +174,14 @@ impl InboxWatch {
     async fn opened(&self, question: &QuestionId, entry: &Entry) -> Result<Option<InboxNews>, Error> {
         let ledger = &self.engine.world().ledger;
         let Some(dispatch_id) = asked_by(question) else { return Ok(None) };
-        let papers = ledger.dispatch(&dispatch_id).await.map_err(failed)?;
-        let view = ledger.thread(&entry.thread_id).await.map_err(failed)?;
+        let (papers, view) =
+            match (ledger.dispatch(&dispatch_id).await, ledger.thread(&entry.thread_id).await) {
+                // One that cannot be read has no news; the others have.
+                (Err(LedgerError::ThreadDamaged { .. }), _) | (_, Err(LedgerError::ThreadDamaged { .. })) => {
+                    return Ok(None);
+                }
+                (papers, view) => (papers.map_err(failed)?, view.map_err(failed)?),
+            };
         let (Some(papers), Some(view)) = (papers, view) else { return Ok(None) };
         let asked = view.thread.questions().iter().find(|asked| asked.id == *question);
         let Some(asked) = asked else { return Ok(None) };

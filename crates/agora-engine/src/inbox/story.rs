@@ -213,7 +213,7 @@ fn question_state(state: QuestionState) -> &'static str {
         QuestionState::Open => "open",
         QuestionState::Answered => "answered",
         QuestionState::Declined => "declined",
-        QuestionState::Expired => "expired",
+        QuestionState::Expired | QuestionState::Stale => "expired",
         QuestionState::Cancelled => "cancelled",
     }
 }

@@ -4,6 +4,7 @@ use agora_core::answer::{Given, Replies};
 use agora_core::job::Job;
 use agora_core::question::Question;
 use agora_core::state::AskedQuestion;
+use agora_core::strict;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -52,9 +53,9 @@ pub(crate) fn understand(question: &Question, heard: Heard) -> Told {
         Heard::NoResponse(why) => return Told::NoResponse(short(&why)),
         Heard::NoChannel(why) => return Told::NoChannel(short(&why)),
     };
-    let printed: Printed = match serde_json::from_slice(&bytes) {
+    let printed = match printed(&bytes) {
         Ok(printed) => printed,
-        Err(error) => return Told::NoResponse(short(&format!("what it printed is not an answer: {error}"))),
+        Err(why) => return Told::NoResponse(short(&format!("what it printed is not an answer: {why}"))),
     };
     let given = match printed {
         Printed { answers: Some(values), answer: None, no_answer: None } => Given::ByItem(values),
@@ -71,6 +72,13 @@ pub(crate) fn understand(question: &Question, heard: Heard) -> Told {
         Ok(replies) => Told::Answer(replies),
         Err(error) => Told::NoResponse(short(&format!("its answer does not fit: {error}"))),
     }
+}
+
+/// Reads what a command printed. A key that is there twice means two things, so it means none.
+fn printed(bytes: &[u8]) -> Result<Printed, String> {
+    let text = str::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
+    let value = strict::parse(text).map_err(|error| error.to_string())?;
+    serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
 fn short(text: &str) -> String {
@@ -102,6 +110,8 @@ mod tests {
             "{\"answer\": 1}",
             "{\"answer\": \"A\", \"noAnswer\": \"x\"}",
             "{\"answer\": \"A\", \"sure\": true}",
+            "{\"answer\": \"A\", \"answer\": \"B\"}",
+            "{\"answers\": {\"q1\": \"A\", \"q1\": \"B\"}}",
             "{\"answers\": {\"q2\": \"A\"}}",
             "{\"answer\": \"A\"} {\"answer\": \"B\"}",
         ] {

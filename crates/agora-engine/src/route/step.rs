@@ -113,6 +113,7 @@ impl Engine {
                         answers: answers.clone(),
                         by: by_whom,
                         stale,
+                        receipt: None,
                     };
                     let records = vec![routed(RouteOutcome::Answered, None, None).into(), answered.into()];
                     let next = self.go_on_with(&view, asked, &answers, by, records, Some(lease)).await?;

@@ -59,6 +59,7 @@ impl Engine {
             answers,
             by: by.clone(),
             stale: Vec::new(),
+            receipt: None,
         };
         self.go_on_with(view, asked, &replies, &by, vec![agreed.into()], None).await.map(drop)
     }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use agora_core::entry::{Entry, Happening};
 use agora_core::provider::ledger::Filter;
+use agora_core::route::IfStale;
 use agora_core::state::{QuestionState, Thread, ThreadState};
 use agora_core::{DispatchId, ThreadId};
 
@@ -85,6 +86,7 @@ impl Story {
                     self.machine.state().tries.iter().any(|(question, _)| *question == asked.id)
                 }
                 QuestionState::Expired => asked.terms.expiry.is_some(),
+                QuestionState::Stale => asked.terms.if_stale == IfStale::Fail,
                 QuestionState::Asked => false,
             };
             assert!(kept, "invariants 4 and 5: {id}: its question is {:?}, and nobody did that", asked.state);

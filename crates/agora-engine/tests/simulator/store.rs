@@ -101,7 +101,7 @@ impl Store {
     pub(crate) fn check(&self, thread: &ThreadId) {
         match self {
             Self::Memory(_) => {}
-            Self::File(file) => whole(file.ledger.check(thread)).unwrap(),
+            Self::File(file) => whole(file.ledger.check_thread(thread)).unwrap(),
         }
     }
 }

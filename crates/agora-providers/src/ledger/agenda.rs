@@ -35,11 +35,17 @@ pub(super) fn expired(connection: &Connection, by: Timestamp, most: usize) -> Re
 }
 
 pub(super) fn forget(connection: &Connection, thread: &ThreadId) -> Result<bool, Fault> {
-    let thread = [thread.as_str()];
     let mut ended = prepare(connection, "SELECT 1 FROM threads WHERE thread = ?1 AND ended_at IS NOT NULL")?;
-    if !ended.exists(thread)? {
+    if !ended.exists([thread.as_str()])? {
         return Ok(false);
     }
+    remove(connection, thread)?;
+    Ok(true)
+}
+
+/// Removes every row of a thread.
+pub(super) fn remove(connection: &Connection, thread: &ThreadId) -> Result<(), Fault> {
+    let thread = [thread.as_str()];
     // Labels go with their dispatches; what is found by a dispatch goes before it.
     for sql in [
         "DELETE FROM keys WHERE dispatch IN (SELECT dispatch FROM dispatches WHERE thread = ?1)",
@@ -53,5 +59,5 @@ pub(super) fn forget(connection: &Connection, thread: &ThreadId) -> Result<bool,
     ] {
         prepare(connection, sql)?.execute(thread)?;
     }
-    Ok(true)
+    Ok(())
 }

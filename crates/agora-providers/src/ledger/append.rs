@@ -59,7 +59,7 @@ fn store(
             thread_id: append.thread_id.clone(),
             what: what.clone(),
         };
-        let body = entry.encode().map_err(Fault::unwritable)?;
+        let body = entry.encode().map_err(LedgerError::Unreadable)?;
         tip = link(&tip, &body).to_vec();
         let (thread, namespace) = (append.thread_id.as_str(), append.namespace.as_str());
         let place = insert.insert(params![thread, signed(seq), namespace, body, tip])?;

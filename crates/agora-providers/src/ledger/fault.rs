@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use agora_core::ThreadId;
 use agora_core::provider::ledger::LedgerError;
 use agora_core::provider::{Outage, Unavailable};
 use rusqlite::ErrorCode;
@@ -21,6 +22,11 @@ impl Fault {
     /// Says that something in the ledger is not as agora wrote it.
     pub(super) fn damaged(what: impl Into<String>) -> Self {
         Self::Refused(LedgerError::Damaged(what.into()))
+    }
+
+    /// Says that what is recorded of one thread is not as agora wrote it.
+    pub(super) fn thread_damaged(thread: &ThreadId, what: impl Into<String>) -> Self {
+        Self::Refused(LedgerError::ThreadDamaged { thread_id: thread.clone(), what: what.into() })
     }
 
     /// Says that something cannot be written down. What agora made itself always can.

@@ -1,14 +1,14 @@
-//! A look at how much there is, as quick as can be: nothing is written, made or waited for. For a shell's prompt.
+//! How much there is. For a shell's prompt as quick as can be: nothing is written, made or waited for.
 
 use std::time::Duration;
 
 use agora_core::Namespace;
-use agora_core::provider::ledger::{LedgerError, StateWord};
-use rusqlite::{Connection, OpenFlags, params};
+use agora_core::provider::ledger::{LedgerError, StateWord, Tally};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::fault::Fault;
 use super::files::Files;
-use super::row::{count, number, prepare};
+use super::row::{count, moment_if, number, prepare};
 use super::schema;
 use crate::home::Home;
 
@@ -41,23 +41,37 @@ pub fn glance(home: &Home, namespace: &Namespace) -> Result<Glance, LedgerError>
         if schema::version(&connection)? != schema::CURRENT {
             return Ok(Glance::default());
         }
-        counted(&connection, namespace)
+        counted(&connection, namespace, MOST)
     };
     look().map_err(|fault| fault.at("read", &files.ledger))
 }
 
-fn counted(connection: &Connection, namespace: &Namespace) -> Result<Glance, Fault> {
+/// Counts everything, however much it is.
+pub(super) fn tally(connection: &Connection, namespace: &Namespace) -> Result<Tally, Fault> {
+    let Glance { running, queued, questions } = counted(connection, namespace, i64::MAX)?;
+    // When a question was asked is when the dispatch ended that asked it, so that none is read.
+    let sql = "SELECT d.ended_at FROM questions q CROSS JOIN dispatches d ON d.dispatch = q.dispatch
+               WHERE q.open = 1 AND q.namespace = ?1 ORDER BY q.place LIMIT 1";
+    let oldest =
+        prepare(connection, sql)?.query_row([namespace.as_str()], |row| moment_if(row, 0)).optional()?;
+    Ok(Tally { running, queued, questions, oldest_asked_at: oldest.flatten() })
+}
+
+/// Counts each thing up to `most`.
+fn counted(connection: &Connection, namespace: &Namespace, most: i64) -> Result<Glance, Fault> {
     let live = |state: StateWord, claimed: bool| -> Result<u64, Fault> {
         let sql = "SELECT count(*) FROM (SELECT 1 FROM dispatches
                    WHERE namespace = ?1 AND state = ?2 AND claimed = ?3 LIMIT ?4)";
-        let bound = params![namespace.as_str(), number(state), claimed, MOST];
+        let bound = params![namespace.as_str(), number(state), claimed, most];
         Ok(prepare(connection, sql)?.query_row(bound, |row| count(row, 0))?)
     };
     let sql = "SELECT count(*) FROM (SELECT 1 FROM questions WHERE open = 1 AND namespace = ?1 LIMIT ?2)";
     let questions =
-        prepare(connection, sql)?.query_row(params![namespace.as_str(), MOST], |row| count(row, 0))?;
+        prepare(connection, sql)?.query_row(params![namespace.as_str(), most], |row| count(row, 0))?;
     Ok(Glance {
-        running: live(StateWord::Running, true)? + live(StateWord::Accepted, true)?,
+        running: live(StateWord::Running, true)?
+            + live(StateWord::Running, false)?
+            + live(StateWord::Accepted, true)?,
         queued: live(StateWord::Accepted, false)?,
         questions,
     })

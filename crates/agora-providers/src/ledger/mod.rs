@@ -8,6 +8,7 @@
 //!  append    records, all or nothing           past      folds what is recorded; the chain of hashes
 //!  papers    what stands beside the entries    standing  the tables that are only a cache, and how to make them again
 //!  view  list  queue  agenda  outbox           what can be asked
+//!  damage    what is not as it was recorded, and how it is taken out
 //! ```
 //!
 //! Entries and papers are the truth. `threads`, `dispatches` and `labels` follow from them, and exist so that no question
@@ -16,6 +17,7 @@
 mod agenda;
 mod append;
 mod bell;
+mod damage;
 mod fault;
 mod files;
 mod glance;

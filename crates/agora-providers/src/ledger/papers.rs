@@ -5,12 +5,12 @@ use agora_core::event::Event;
 use agora_core::job::Job;
 use agora_core::provider::ledger::{Append, ClaimMark, LedgerError, Paper};
 use agora_core::state::Illegal;
-use agora_core::{DispatchId, Timestamp};
+use agora_core::{DispatchId, ThreadId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Fault;
 use super::queue;
-use super::row::{malformed, moment_if, parsed, prepare};
+use super::row::{moment_if, parsed, prepare};
 
 /// Refuses papers that somebody else has filed, or that belong to nothing.
 pub(super) fn check(connection: &Connection, append: &Append) -> Result<(), Fault> {
@@ -104,13 +104,15 @@ pub(super) struct Filed {
 }
 
 pub(super) fn read(connection: &Connection, dispatch: &DispatchId) -> Result<Option<Filed>, Fault> {
-    let mut find =
-        prepare(connection, "SELECT job, claim_at, claim_boot, report FROM papers WHERE dispatch = ?1")?;
-    let filed = find.query_row([dispatch.as_str()], |row| {
-        let job = Job::decode(row.get_ref(0)?.as_str()?).map_err(|error| malformed(0, error))?;
-        let (at, boot): (_, Option<String>) = (moment_if(row, 1)?, row.get(2)?);
-        let claim = at.zip(boot).map(|(at, boot)| ClaimMark { at, boot });
-        Ok(Filed { job, claim, report: row.get(3)? })
-    });
-    Ok(filed.optional()?)
+    let sql = "SELECT job, claim_at, claim_boot, report, thread FROM papers WHERE dispatch = ?1";
+    let mut find = prepare(connection, sql)?;
+    let mut rows = find.query([dispatch.as_str()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let job = Job::decode(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?);
+    let thread: ThreadId = parsed(row, 4)?;
+    let job =
+        job.map_err(|error| Fault::thread_damaged(&thread, format!("the job of `{dispatch}`: {error}")))?;
+    let (at, boot): (_, Option<String>) = (moment_if(row, 1)?, row.get(2)?);
+    let claim = at.zip(boot).map(|(at, boot)| ClaimMark { at, boot });
+    Ok(Some(Filed { job, claim, report: row.get(3)? }))
 }

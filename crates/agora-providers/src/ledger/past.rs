@@ -1,6 +1,7 @@
 //! What is recorded of a thread, folded, and the chain of hashes that holds it together.
 
 use agora_core::entry::Entry;
+use agora_core::provider::ledger::LedgerError;
 use agora_core::state::Thread;
 use agora_core::{ThreadId, Timestamp};
 use rusqlite::Connection;
@@ -33,16 +34,14 @@ impl Past {
             past.tip.clear();
             past.tip.extend_from_slice(row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?);
             let body = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
-            let Some(entry) = decode(id.as_str(), past.seen, body)? else { continue };
+            let Some(entry) = decode(id, past.seen, body)? else { continue };
             let next = match past.thread.take() {
                 None => Thread::begin(&entry.what),
                 Some(thread) => thread.after(&entry.what),
             };
             let next = next.map_err(|illegal| {
-                Fault::damaged(format!(
-                    "entry {} of `{id}` cannot follow those before it: {illegal}",
-                    entry.seq
-                ))
+                let what = format!("entry {} cannot follow those before it: {illegal}", entry.seq);
+                Fault::thread_damaged(id, what)
             })?;
             past.thread = Some(next);
             past.entries.push((count(row, 0)?, entry));
@@ -56,8 +55,17 @@ impl Past {
 }
 
 /// Reads an entry as it is stored. `None`: of a kind that this agora does not know, which everybody skips.
-pub(super) fn decode(thread: &str, seq: u64, body: &[u8]) -> Result<Option<Entry>, Fault> {
-    Entry::decode(body).map_err(|error| Fault::damaged(format!("entry {seq} of `{thread}`: {error}")))
+pub(super) fn decode(thread: &ThreadId, seq: u64, body: &[u8]) -> Result<Option<Entry>, Fault> {
+    Entry::decode(body).map_err(|error| Fault::thread_damaged(thread, format!("entry {seq}: {error}")))
+}
+
+/// Returns what was read, or nothing where one thread is damaged: that is told to whoever asks for this thread.
+pub(super) fn unless_damaged<T>(read: Result<T, Fault>) -> Result<Option<T>, Fault> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(Fault::Refused(LedgerError::ThreadDamaged { .. })) => Ok(None),
+        Err(fault) => Err(fault),
+    }
 }
 
 /// Returns the hash of an entry that follows one with that hash.
@@ -73,11 +81,11 @@ pub(super) fn check(connection: &Connection, thread: &ThreadId) -> Result<(), Fa
     while let Some(row) = rows.next()? {
         let (seq, body): (_, Vec<u8>) = (count(row, 1)?, row.get(2)?);
         if seq != expected {
-            return Err(Fault::damaged(format!("entry {expected} of `{thread}` is missing")));
+            return Err(Fault::thread_damaged(thread, format!("entry {expected} is missing")));
         }
         let hash: Vec<u8> = row.get(3)?;
         if link(&before, &body)[..] != hash[..] {
-            return Err(Fault::damaged(format!("the chain of `{thread}` breaks at entry {seq}")));
+            return Err(Fault::thread_damaged(thread, format!("its chain of hashes breaks at entry {seq}")));
         }
         (before, expected) = (hash, expected + 1);
     }
@@ -85,7 +93,7 @@ pub(super) fn check(connection: &Connection, thread: &ThreadId) -> Result<(), Fa
     let mut counted = counted.query([thread.as_str()])?;
     let seen = counted.next()?.map_or(Ok(0), |row| count(row, 0))?;
     if seen >= expected {
-        return Err(Fault::damaged(format!("entry {expected} of `{thread}` is missing")));
+        return Err(Fault::thread_damaged(thread, format!("entry {expected} is missing")));
     }
     // Read as well, so that what is whole but not ours is found too.
     Past::read(connection, thread).map(drop)

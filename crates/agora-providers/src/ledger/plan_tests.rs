@@ -63,7 +63,7 @@ async fn no_statement_scans_a_table_that_grows() {
     contract::ledger(&|clock| Box::new(make(clock))).await;
     let ledger = make(Arc::new(SetClock::at("2026-11-15T12:00:00Z")));
     list_in_every_way(&ledger).await;
-    ledger.check(&"t_1".parse().unwrap()).await.unwrap();
+    ledger.check_thread(&"t_1".parse().unwrap()).await.unwrap();
 
     let last = count.into_inner() - 1;
     let connection = Connection::open(dir.path().join(format!("{last}/ledger.sqlite"))).unwrap();

@@ -8,7 +8,7 @@ use agora_core::{QuestionId, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::fault::Fault;
-use super::past::decode;
+use super::past::{decode, unless_damaged};
 use super::row::{count, limit, malformed, parsed, prepare, signed};
 
 /// Works a new entry in.
@@ -65,7 +65,7 @@ pub(super) fn open(connection: &Connection, filter: &OpenFilter) -> Result<Vec<O
     let mut rows = statement.query(&*bound)?;
     let mut open = Vec::new();
     while let Some(row) = rows.next()? {
-        open.extend(question(row)?);
+        open.extend(unless_damaged(question(row))?.flatten());
     }
     Ok(open)
 }
@@ -82,7 +82,7 @@ fn question(row: &Row<'_>) -> Result<Option<OpenQuestion>, Fault> {
     let thread_id: ThreadId = parsed(row, 1)?;
     let labels = row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?;
     let body = row.get_ref(6)?.as_blob().map_err(rusqlite::Error::from)?;
-    let Some(entry) = decode(thread_id.as_str(), count(row, 5)?, body)? else { return Ok(None) };
+    let Some(entry) = decode(&thread_id, count(row, 5)?, body)? else { return Ok(None) };
     let Happening::Event(Event::NeedsInput { question, .. }) = entry.what else { return Ok(None) };
     Ok(Some(OpenQuestion {
         question_id: parsed(row, 0)?,

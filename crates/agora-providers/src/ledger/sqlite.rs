@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use agora_core::entry::Entry;
+use agora_core::job::Job;
 use agora_core::provider::ledger::{
-    Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, OpenFilter,
-    OpenQuestion, Outgoing, ThreadView, Watch,
+    Append, Checked, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, OpenFilter,
+    OpenQuestion, Outgoing, Tally, ThreadView, Watch,
 };
 use agora_core::time::{Clock, Timestamp};
 use agora_core::{DispatchId, Name, Namespace, ThreadId};
@@ -15,13 +16,14 @@ use super::bell::Bell;
 use super::files::Files;
 use super::reader::Reader;
 use super::writer::Writer;
-use super::{agenda, append, list, outbox, past, questions, queue, standing, view};
+use super::{agenda, append, damage, glance, list, outbox, past, questions, queue, standing, view};
 use crate::home::Home;
 
 /// Keeps the ledger in one SQLite file under `$AGORA_HOME`, which any number of processes share.
 #[derive(Debug)]
 pub struct SqliteLedger {
     clock: Arc<dyn Clock>,
+    home: Home,
     reader: Reader,
     writer: Writer,
     bell: Bell,
@@ -30,14 +32,14 @@ pub struct SqliteLedger {
 impl SqliteLedger {
     /// Opens the ledger of a home. One that has none reads as empty, and nothing is made before something is recorded.
     pub fn open(home: Home, clock: Arc<dyn Clock>) -> Result<Self, LedgerError> {
-        let files = Files::new(home);
+        let files = Files::new(home.clone());
         let bell = Bell::new(files.clone());
         let reader = Reader::open(files.clone())?;
-        Ok(Self { clock, reader, writer: Writer::new(files, bell.clone()), bell })
+        Ok(Self { clock, home, reader, writer: Writer::new(files, bell.clone()), bell })
     }
 
-    /// Computes a thread's chain of hashes again. [`LedgerError::Damaged`] says where it breaks.
-    pub async fn check(&self, thread: &ThreadId) -> Result<(), LedgerError> {
+    /// Computes a thread's chain of hashes again. [`LedgerError::ThreadDamaged`] says where it breaks.
+    pub async fn check_thread(&self, thread: &ThreadId) -> Result<(), LedgerError> {
         self.reader.read(|connection| past::check(connection, thread))
     }
 
@@ -98,6 +100,10 @@ impl Ledger for SqliteLedger {
 
     async fn questions(&self, filter: &OpenFilter) -> Result<Vec<OpenQuestion>, LedgerError> {
         self.reader.read(|connection| questions::open(connection, filter))
+    }
+
+    async fn tally(&self, namespace: &Namespace) -> Result<Tally, LedgerError> {
+        self.reader.read(|connection| glance::tally(connection, namespace))
     }
 
     async fn carried(&self) -> Result<Vec<ThreadId>, LedgerError> {
@@ -163,6 +169,15 @@ impl Ledger for SqliteLedger {
     async fn forget(&self, thread: &ThreadId) -> Result<bool, LedgerError> {
         let thread = thread.clone();
         self.writer.write(move |connection| agenda::forget(connection, &thread)).await
+    }
+
+    async fn check(&self, newest: usize) -> Result<Checked, LedgerError> {
+        self.reader.read(|connection| damage::check(connection, newest))
+    }
+
+    async fn discard(&self, thread: &ThreadId) -> Result<Option<Vec<Job>>, LedgerError> {
+        let (thread, home) = (thread.clone(), self.home.clone());
+        self.writer.write(move |connection| damage::discard(connection, &home, &thread)).await
     }
 
     fn watch(&self) -> Result<Box<dyn Watch>, LedgerError> {

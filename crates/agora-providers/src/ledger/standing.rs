@@ -14,7 +14,7 @@ use rusqlite::{Connection, params};
 
 use super::fault::Fault;
 use super::papers;
-use super::past::Past;
+use super::past::{Past, unless_damaged};
 use super::questions;
 use super::row::{number, parsed, prepare, signed};
 
@@ -140,7 +140,8 @@ pub(super) fn rebuild(connection: &Connection) -> Result<(), Fault> {
     let mut all = connection.prepare("SELECT DISTINCT thread FROM entries ORDER BY thread")?;
     let ids = all.query_map([], |row| parsed::<ThreadId>(row, 0))?.collect::<Result<Vec<_>, _>>()?;
     for id in ids {
-        let past = Past::read(connection, &id)?;
+        // One that cannot be read stands nowhere; a look at the ledger itself finds it.
+        let Some(past) = unless_damaged(Past::read(connection, &id))? else { continue };
         if let Some(thread) = past.thread {
             settle(connection, &id, &thread, past.seen, &past.entries)?;
         }

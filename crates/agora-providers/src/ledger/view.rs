@@ -8,8 +8,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Fault;
 use super::papers;
-use super::past::{Past, decode};
-use super::row::{count, moment, prepare, signed};
+use super::past::{self, Past, decode};
+use super::row::{count, moment, parsed, prepare, signed};
 
 pub(super) fn read(
     connection: &Connection,
@@ -25,7 +25,7 @@ pub(super) fn read(
         && let Some(row) = rows.next()?
     {
         let body = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-        entries.extend(decode(thread.as_str(), count(row, 0)?, body)?);
+        entries.extend(decode(thread, count(row, 0)?, body)?);
     }
     Ok(entries)
 }
@@ -45,10 +45,12 @@ pub(super) fn read_all(
     while entries.len() < most
         && let Some(row) = rows.next()?
     {
-        let thread = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
+        let thread: ThreadId = parsed(row, 1)?;
         let body = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
         let place = count(row, 0)?;
-        entries.extend(decode(thread, count(row, 2)?, body)?.map(|entry| (place, entry)));
+        // Whoever follows all threads is not stopped by one.
+        let entry = past::unless_damaged(decode(&thread, count(row, 2)?, body))?.flatten();
+        entries.extend(entry.map(|entry| (place, entry)));
     }
     Ok(entries)
 }
@@ -81,7 +83,8 @@ pub(super) fn dispatch(connection: &Connection, id: &DispatchId) -> Result<Optio
     let known =
         past.thread.as_ref().and_then(|thread| thread.dispatches().iter().find(|(known, _)| known == id));
     let (Some((_, state)), Some((_, first))) = (known, past.entries.first()) else {
-        return Err(Fault::damaged(format!("the dispatch `{id}` has papers, but was never accepted")));
+        let what = format!("the dispatch `{id}` has papers, but was never accepted");
+        return Err(Fault::thread_damaged(&job.thread_id, what));
     };
     let mut view = DispatchView {
         job,

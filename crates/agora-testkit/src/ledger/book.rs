@@ -65,7 +65,13 @@ impl Book {
             };
             thread = Some(next.map_err(LedgerError::Illegal)?);
             let (namespace, thread_id) = (namespace.clone(), thread_id.clone());
-            entries.push(Entry { seq, at: now, namespace, thread_id, what });
+            // Nothing else holds JSON that an agent wrote, and a simulation has no time to write all of it down.
+            let asks = matches!(what, Happening::Event(Event::NeedsInput { .. }));
+            let entry = Entry { seq, at: now, namespace, thread_id, what };
+            if asks {
+                entry.encode().map_err(LedgerError::Unreadable)?;
+            }
+            entries.push(entry);
         }
         let Some(thread) = thread else { return Ok(Vec::new()) };
         let new = entries[usize::try_from(seen).unwrap_or(usize::MAX)..].to_vec();
@@ -159,6 +165,10 @@ impl Book {
     /// The last place that still holds an entry: a thread that was forgotten holds none.
     pub(super) fn end(&self) -> u64 {
         self.order.iter().rposition(Option::is_some).map_or(0, |last| last as u64 + 1)
+    }
+
+    pub(super) fn threads(&self) -> usize {
+        self.threads.len()
     }
 
     pub(super) fn thread(&self, id: &ThreadId) -> Option<ThreadView> {
@@ -270,6 +280,7 @@ impl Book {
             QuestionState::Answered,
             QuestionState::Declined,
             QuestionState::Expired,
+            QuestionState::Stale,
             QuestionState::Cancelled,
         ];
         let asked: Vec<_> = asked.filter(|(state, _)| !closed.contains(state)).collect();

@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agora_core::entry::Entry;
+use agora_core::job::Job;
 use agora_core::provider::ledger::{
-    Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, OpenFilter,
-    OpenQuestion, Outgoing, ThreadView, Watch,
+    Append, Checked, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, OpenFilter,
+    OpenQuestion, Outgoing, StateWord, Tally, ThreadView, Watch,
 };
 use agora_core::time::{Clock, Timestamp};
 use agora_core::{DispatchId, Name, Namespace, ThreadId};
@@ -118,6 +119,20 @@ impl Ledger for MemoryLedger {
         Ok(self.book().questions(filter))
     }
 
+    async fn tally(&self, namespace: &Namespace) -> Result<Tally, LedgerError> {
+        let (namespace, most, book) = (Some(namespace.clone()), usize::MAX, self.book());
+        let open = book.questions(&OpenFilter { namespace: namespace.clone(), after: None, most });
+        let live = book.list(&Filter { namespace, most, ..Filter::default() });
+        let live: Vec<_> = live.into_iter().filter(|row| row.state.is_live()).collect();
+        let running = live.iter().filter(|row| row.state == StateWord::Running || row.claimed).count();
+        Ok(Tally {
+            running: running as u64,
+            queued: (live.len() - running) as u64,
+            questions: open.len() as u64,
+            oldest_asked_at: open.first().map(|question| question.asked_at),
+        })
+    }
+
     async fn carried(&self) -> Result<Vec<ThreadId>, LedgerError> {
         Ok(self.book().carried())
     }
@@ -183,6 +198,14 @@ impl Ledger for MemoryLedger {
     async fn forget(&self, thread: &ThreadId) -> Result<bool, LedgerError> {
         let forgotten = self.book().forget(thread);
         self.after(Ok(forgotten))
+    }
+
+    async fn check(&self, _newest: usize) -> Result<Checked, LedgerError> {
+        Ok(Checked { threads: self.book().threads(), damaged: Vec::new() })
+    }
+
+    async fn discard(&self, _thread: &ThreadId) -> Result<Option<Vec<Job>>, LedgerError> {
+        Ok(None)
     }
 
     fn watch(&self) -> Result<Box<dyn Watch>, LedgerError> {

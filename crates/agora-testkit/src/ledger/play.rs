@@ -239,6 +239,7 @@ async fn survey(ledger: &dyn Ledger, clock: &SetClock) -> Vec<String> {
     for namespace in NAMESPACES {
         let namespace: Namespace = namespace.parse().unwrap();
         said_to.push(said(ledger.read_all(&namespace, 3, 20).await));
+        said_to.push(said(ledger.tally(&namespace).await));
     }
     for filter in filters() {
         said_to.push(said(ledger.list(&filter).await));

@@ -2,7 +2,7 @@
 
 use agora_core::answer::{Answerer, Replies, Reply};
 use agora_core::id::{QuestionId, ThreadId};
-use agora_core::question::Question;
+use agora_core::question::{Item, Question};
 use agora_core::template::Resumption;
 use agora_core::time::Timestamp;
 use serde_json::{Map, Value, json};
@@ -59,12 +59,15 @@ impl Answered {
         }
     }
 
-    /// Writes `.agora/resume.json`.
+    /// Writes `.agora/resume.json`: the same words for the same things as everywhere a question is shown.
     pub(crate) fn file(&self, thread: &ThreadId) -> Value {
+        let items = self.question.items();
         json!({
             "threadId": thread,
             "questionId": self.question_id,
-            "question": self.question,
+            "question": items.first().map(Item::question),
+            "questions": items,
+            "context": self.question.context(),
             "answer": self.answer(),
             "answers": self.answers(),
             "partial_state": self.question.partial_state(),

@@ -6,6 +6,7 @@ use agora_core::QuestionId;
 use agora_core::answer::{Answerer, Given};
 use agora_core::provider::ledger::OpenFilter;
 use agora_core::state::QuestionState;
+use agora_core::strict::{self, StrictError};
 use agora_engine::{Agora, Answered, Despite, Error, Thread};
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -154,7 +155,8 @@ fn object(text: &str) -> Result<Map<String, Value>, Failure> {
             .because(error)
             .hint("such as `--answers '{\"q1\": \"sqlite\"}'`; the keys are the items' ids")
     };
-    match serde_json::from_str(text) {
+    // Of a key that is there twice nobody knows which was meant, and one of them would be signed.
+    match strict::parse(text) {
         Ok(Value::Object(values)) => Ok(values),
         Ok(_) => Err(wrong(&"it is JSON of another kind")),
         Err(error) => Err(wrong(&error)),
@@ -172,11 +174,14 @@ fn from_file(file: &str) -> Result<Given, Failure> {
     if text.len() > FILE_BYTES {
         return Err(Failure::wrong("answer-too-large", format!("`{file}` has more than {FILE_BYTES} bytes")));
     }
-    Ok(match serde_json::from_str(&text) {
-        Ok(Value::Object(values)) => Given::ByItem(values),
+    match strict::parse(&text) {
+        Ok(Value::Object(values)) => Ok(Given::ByItem(values)),
+        Err(StrictError::KeyTwice { .. }) if text.trim_start().starts_with('{') => {
+            object(&text).map(Given::ByItem)
+        }
         // A person's editor ends a file with a line break that is not meant.
-        _ => Given::Text(text.strip_suffix('\n').unwrap_or(&text).to_owned()),
-    })
+        Ok(_) | Err(_) => Ok(Given::Text(text.strip_suffix('\n').unwrap_or(&text).to_owned())),
+    }
 }
 
 /// Finds the question that is meant.

@@ -1,6 +1,6 @@
 //! `agora doctor`: what this machine can do.
 
-use agora_engine::{Health, last_trouble};
+use agora_engine::{Agora, Health, last_trouble};
 use clap::Args;
 
 use super::{Context, counted};
@@ -24,7 +24,8 @@ impl Doctor {
         let mut findings = doctor::examine(&context.config.surroundings(stored.collect()));
         let (bundles, secrets) = (agora.check_bundles().await, agora.check_secrets().await);
         // Right after the home that they are kept in.
-        findings.splice(1..1, [kept("bundles", "bundle", bundles), kept("secrets", "secret", secrets)]);
+        let stored = [Some(kept("bundles", "bundle", bundles)), Some(kept("secrets", "secret", secrets))];
+        findings.splice(1..1, stored.into_iter().chain([ledger(context).await]).flatten());
         // Settings that cannot be used are told by every command that uses them.
         if let Ok(ways) = context.config.notify_ways() {
             let (desktop, config) = (context.config.desktop(), &context.config);
@@ -43,13 +44,20 @@ impl Doctor {
     }
 }
 
+/// Says whether what is recorded can be read, if anything is.
+async fn ledger(context: &Context) -> Option<Finding> {
+    Some(kept("ledger", "thread", recorded(context)?.check_ledger().await))
+}
+
+/// Opens agora on what is recorded. `None`: nothing is, and looking must not make a ledger where there is none.
+fn recorded(context: &Context) -> Option<Agora> {
+    let there = context.config.home().join("ledger.sqlite").is_file();
+    if there { context.config.dispatching().ok() } else { None }
+}
+
 /// Says whether anybody turns the timers that are set, if there are any.
 async fn timers(context: &Context) -> Option<Finding> {
-    // Looking must not make a ledger where there is none.
-    if !context.config.home().join("ledger.sqlite").is_file() {
-        return None;
-    }
-    let agora = context.config.dispatching().ok()?;
+    let agora = recorded(context)?;
     let next = agora.next_timer().await.ok()??;
     let topic = "timers";
     if agora.is_served() {

@@ -109,12 +109,13 @@ fn evidence(evidence: &Evidence) -> String {
         Evidence::Question { hash, same: false } => {
             format!("what is read has another hash than it was opened with: {hash}")
         }
-        Evidence::Answer { answered_seq, accepted_seq, receipt } => format!(
+        Evidence::Answer { answered_seq, accepted_seq, ends, receipt } => format!(
             "stored as entry {answered_seq}, {}; receipt: {}",
-            accepted_seq.map_or_else(
-                || "and nothing followed".to_owned(),
-                |seq| format!("before dispatch.accepted, entry {seq}")
-            ),
+            match accepted_seq {
+                Some(seq) => format!("before dispatch.accepted, entry {seq}"),
+                None if *ends => "and it ended the thread".to_owned(),
+                None => "and nothing followed".to_owned(),
+            },
             match receipt {
                 Some(true) => "verified",
                 Some(false) => "NOT genuine",
@@ -179,7 +180,7 @@ mod tests {
         let told = [
             Evidence::State { entries: 3, workspace: true, session: false },
             Evidence::Options { options: 3, implied: 2, fewest: 3 },
-            Evidence::Answer { answered_seq: 9, accepted_seq: Some(10), receipt: Some(true) },
+            Evidence::Answer { answered_seq: 9, accepted_seq: Some(10), ends: false, receipt: Some(true) },
             Evidence::Work {
                 dispatch_id: "d_2".parse().unwrap(),
                 workspace: true,

@@ -1,7 +1,7 @@
 //! `agora status`: how things stand, whole or in a few words for a shell's prompt.
 
 use agora_core::Timestamp;
-use agora_core::provider::ledger::DispatchRow;
+use agora_core::provider::ledger::{DispatchRow, Tally};
 use agora_engine::{Glance, Namespace, Status as Standing, glance, last_trouble};
 use clap::Args;
 use serde_json::json;
@@ -45,7 +45,7 @@ impl Status {
         if status.next_due_at.is_some() && !status.served {
             context.ui.hint("`agora serve` turns timers at their moment");
         }
-        if status.questions > 0 {
+        if status.tally.questions > 0 {
             context.ui.hint("`agora inbox` goes through the questions");
         }
         if let Some(trouble) = last_trouble(context.config.home()) {
@@ -87,16 +87,17 @@ fn words(seen: &Glance) -> String {
 }
 
 fn text(status: &Standing, now: Timestamp) -> String {
-    let mut lines = vec![match status.running() {
+    let Tally { running, queued, questions, oldest_asked_at } = status.tally;
+    let mut lines = vec![match running {
         0 => "running:    nothing".to_owned(),
-        running => format!("running:    {running} ({})", named(&status.live, now)),
+        running => format!("running:    {running} ({})", named(&status.live, running, now)),
     }];
-    lines.extend((status.queued() > 0).then(|| format!("queued:     {} for room", status.queued())));
-    lines.push(match status.oldest_asked_at {
+    lines.extend((queued > 0).then(|| format!("queued:     {queued} for room")));
+    lines.push(match oldest_asked_at {
         None => "questions:  none is open".to_owned(),
         Some(at) => {
-            let oldest = if status.questions == 1 { "it" } else { "the oldest" };
-            format!("questions:  {} open; {oldest} waits {}", status.questions, since(at, now))
+            let oldest = if questions == 1 { "it" } else { "the oldest" };
+            format!("questions:  {questions} open; {oldest} waits {}", since(at, now))
         }
     });
     if let Some(due) = status.next_due_at {
@@ -115,13 +116,14 @@ fn text(status: &Standing, now: Timestamp) -> String {
 }
 
 /// Names those that run, with how long they have.
-fn named(live: &[DispatchRow], now: Timestamp) -> String {
-    let running = || live.iter().filter(|row| row.claimed);
-    let mut names: Vec<String> = running()
+fn named(live: &[DispatchRow], running: u64, now: Timestamp) -> String {
+    let mut names: Vec<String> = live
+        .iter()
+        .filter(|row| row.claimed)
         .take(SHOWN)
         .map(|row| format!("{} {}", row.subagent, since(row.started_at.unwrap_or(row.accepted_at), now)))
         .collect();
-    let more = running().count().saturating_sub(SHOWN);
+    let more = running.saturating_sub(names.len() as u64);
     names.extend((more > 0).then(|| format!("and {more} more")));
     names.join(", ")
 }

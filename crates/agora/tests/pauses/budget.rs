@@ -1,7 +1,7 @@
 //! agora's own question: a budget is used up, a person says how much more or that it stops, and what they say holds.
 
 use agora_core::bundle::Budget;
-use agora_engine::{Agora, Answerer, Dispatch, Error, Refusal, Settings};
+use agora_engine::{Agora, Answerer, Dispatch, Error, Point, Refusal, Settings, Verdict};
 use agora_testkit::cli::Cli;
 use agora_testkit::model::{Model, Turn};
 use serde_json::{Value, json};
@@ -125,4 +125,15 @@ async fn a_command_that_counts_nothing_has_its_time_raised() {
     assert!(answered.goes_on);
     let result = next.wait().await.unwrap();
     assert_eq!((result.state, result.output.text.as_str()), ("finished", "done\n"), "{:?}", result.failure);
+
+    // To stop is an end like any other: its receipt is kept, and no point of the protocol fails.
+    let none = Budget { minutes: Some(0), ..Budget::default() };
+    let thread = agora.dispatch(Dispatch::to("quick").budget(none)).await.unwrap();
+    thread.wait().await.unwrap().needs_input.unwrap();
+    let (_, stopped) = thread.answer("Stop here", &me).await.unwrap();
+    assert!(!stopped.goes_on);
+    let checklist = agora.check_protocol(thread.id()).await.unwrap();
+    assert!(checklist.passed(), "{checklist:#?}");
+    let kept = checklist.pauses[0].points.iter().find(|checked| checked.point == Point::AnswerKept).unwrap();
+    assert_eq!(kept.verdict, Verdict::Passed, "{kept:?}");
 }

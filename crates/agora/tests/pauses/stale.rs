@@ -220,7 +220,16 @@ fn a_route_that_fails_ends_the_thread_and_keeps_the_answer() {
     let expired = records(&scene, &question, "question.expired");
     assert_eq!(expired[0]["atExpiry"]["stale"][0]["files"], json!(["a.txt"]));
     let late = scene.user.agora(&["answer", &question, "a", "--json"]);
-    assert_eq!(late.code, Some(2), "{late:?}");
+    let said: Value = serde_json::from_str(&late.stdout).unwrap();
+    assert_eq!(
+        (late.code, &said["error"]["code"]),
+        (Some(2), &json!("question-stale")),
+        "it did not expire: {said:#}"
+    );
+    let why = "the question was ended because what it rested on had changed";
+    assert!(said["error"]["message"].as_str().unwrap().ends_with(why), "{said:#}");
+    let told = scene.user.agora(&["thread", "show", &question]).success();
+    assert!(told.contains("ended, after") && !told.contains("expired"), "{told}");
 }
 
 #[test]

@@ -258,6 +258,44 @@ pub(crate) fn holds_within(time: Duration, mut condition: impl FnMut() -> bool) 
     true
 }
 
+/// Who won the races so far. Each has to, once at least: a race that one side always wins shows nothing of the others.
+#[derive(Debug)]
+pub(crate) struct Winners<const N: usize>([(&'static str, u32); N]);
+
+impl<const N: usize> Winners<N> {
+    pub(crate) fn of(all: [&'static str; N]) -> Self {
+        Self(all.map(|name| (name, 0)))
+    }
+
+    #[track_caller]
+    pub(crate) fn won(&mut self, name: &str) {
+        let known = self.0.iter_mut().find(|(known, _)| *known == name);
+        known.unwrap_or_else(|| panic!("`{name}` was not in the race")).1 += 1;
+    }
+
+    /// Returns one who has not won yet.
+    pub(crate) fn missing(&self) -> Option<&'static str> {
+        self.0.iter().find(|(_, wins)| *wins == 0).map(|(name, _)| *name)
+    }
+
+    /// Returns who is to be let win, and how far ahead of the others it is to begin, once the races by chance are over. The lead
+    /// grows with each race that it did not help: a slow machine takes more races, and comes to the same.
+    pub(crate) fn lead(&self, race: u64, by_chance: u64) -> Option<(&'static str, Duration)> {
+        let more = u32::try_from(race.checked_sub(by_chance)?).unwrap();
+        assert!(more < 30, "no lead is enough: {self:?}");
+        self.missing().map(|name| (name, Duration::from_millis(50) * 2_u32.pow(more.min(8))))
+    }
+}
+
+/// Asserts that a cancel was told how the thread ended, whoever ended it.
+#[track_caller]
+pub(crate) fn told_how_it_ended(cancel: &Ran, shown: &Value) {
+    let said: Value = serde_json::from_str(&cancel.stdout).unwrap();
+    assert_eq!(cancel.code, Some(0), "{cancel:?}");
+    assert_eq!(said["state"], shown["state"], "{cancel:?}");
+    assert_eq!(said["cancelled"], shown["state"] == "cancelled", "{cancel:?}");
+}
+
 /// Chance from a seed: a failure prints the seed, and the seed says what was tried.
 #[derive(Debug)]
 pub(crate) struct Chance(u64);

@@ -6,10 +6,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use agora_core::entry::Entry;
+use agora_core::job::Job;
 use agora_core::provider::Outage;
 use agora_core::provider::ledger::{
-    Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, OpenFilter,
-    OpenQuestion, Outgoing, Paper, ThreadView, Watch,
+    Append, Checked, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, OpenFilter,
+    OpenQuestion, Outgoing, Paper, Tally, ThreadView, Watch,
 };
 use agora_core::{DispatchId, Name, Namespace, ThreadId, Timestamp};
 use async_trait::async_trait;
@@ -126,6 +127,20 @@ impl Ledger for Seams {
     async fn questions(&self, filter: &OpenFilter) -> Result<Vec<OpenQuestion>, LedgerError> {
         self.pause().await;
         whole(self.ledger.questions(filter))
+    }
+
+    async fn tally(&self, namespace: &Namespace) -> Result<Tally, LedgerError> {
+        self.pause().await;
+        whole(self.ledger.tally(namespace))
+    }
+
+    async fn check(&self, newest: usize) -> Result<Checked, LedgerError> {
+        self.pause().await;
+        whole(self.ledger.check(newest))
+    }
+
+    async fn discard(&self, thread: &ThreadId) -> Result<Option<Vec<Job>>, LedgerError> {
+        self.record(self.ledger.discard(thread), |_| {}).await
     }
 
     async fn carried(&self) -> Result<Vec<ThreadId>, LedgerError> {

@@ -1,6 +1,6 @@
 //! Lists of dispatches.
 
-use agora_core::provider::ledger::{DispatchRow, Filter, OpenFilter, OpenQuestion, StateWord};
+use agora_core::provider::ledger::{DispatchRow, Filter, OpenFilter, OpenQuestion, StateWord, Tally};
 use agora_core::record::Record;
 use agora_core::route::AtEnd;
 
@@ -32,6 +32,8 @@ pub(super) async fn filters(scene: &Scene) {
         scene.accept(job).await;
     }
     scene.ledger.claim(&"d_1".parse().unwrap(), mark("b"), 1).await.unwrap();
+    let tally = scene.ledger.tally(&agora_core::Namespace::default()).await.unwrap();
+    assert_eq!(tally, Tally { running: 1, queued: 1, ..Tally::default() });
     scene.happen("t_ab", vec![started("d_1"), finished("d_1"), continues()]).await;
     scene.accept(continued(job("t_ab", "d_5"))).await;
     scene.happen("t_ac", vec![started("d_2")]).await;
@@ -138,6 +140,11 @@ pub(super) async fn open_questions(scene: &Scene) {
     scene.happen("t_3", pause[1..].to_vec()).await;
     scene.happen("t_4", asked("d_4", "q_4")).await;
     assert_eq!(open(scene, all()).await, ["q_3", "q_2", "q_1", "q_4"]);
+    let tally = async |namespace: &str| scene.ledger.tally(&namespace.parse().unwrap()).await.unwrap();
+    let oldest_asked_at = Some(scene.now());
+    assert_eq!(tally("default").await, Tally { questions: 3, oldest_asked_at, ..Tally::default() });
+    assert_eq!(tally("other").await, Tally { questions: 1, oldest_asked_at, ..Tally::default() });
+    assert_eq!(tally("third").await, Tally::default());
     let default = Some(agora_core::Namespace::default());
     assert_eq!(open(scene, OpenFilter { namespace: default, ..all() }).await, ["q_3", "q_1", "q_4"]);
     let after =
@@ -167,6 +174,7 @@ pub(super) async fn open_questions(scene: &Scene) {
         answers,
         by: by(),
         stale: Vec::new(),
+        receipt: None,
     };
     scene.happen("t_1", vec![answered.into()]).await;
     let declined = Record::QuestionDeclined { question_id: id("q_2"), by: by() };
@@ -177,4 +185,5 @@ pub(super) async fn open_questions(scene: &Scene) {
     assert_eq!(open(scene, all()).await, ["q_4"]);
     scene.happen("t_4", vec![Record::QuestionCancelled { question_id: id("q_4") }.into()]).await;
     assert!(open(scene, all()).await.is_empty());
+    assert_eq!(tally("default").await, Tally::default());
 }

@@ -27,6 +27,7 @@ pub async fn ledger(make: &dyn Fn(Arc<dyn Clock>) -> Box<dyn Ledger>) {
     record::time_does_not_run_backwards(&scene()).await;
     record::one_of_many_appends_wins(&scene()).await;
     record::everything_in_one_order(&scene()).await;
+    record::whatever_is_recorded_reads_back(&scene()).await;
     view::threads(&scene()).await;
     view::dispatches(&scene()).await;
     view::cancel_wishes(&scene()).await;

@@ -1,8 +1,10 @@
 //! What is recorded, and what is not.
 
 use agora_core::ContentHash;
-use agora_core::provider::ledger::{LedgerError, Paper};
+use agora_core::event::Event;
+use agora_core::provider::ledger::{Checked, LedgerError, Paper};
 use agora_core::state::Illegal;
+use serde_json::json;
 
 use super::{Scene, with};
 use crate::ledger::sample::{accept, accepted, append, ended, finished, job, started};
@@ -158,4 +160,31 @@ pub(super) async fn everything_in_one_order(scene: &Scene) {
     let after = ledger.read_all(&default, all[4].0, 10).await.unwrap();
     assert_eq!(after.len(), 1);
     assert_eq!(after[0].1.what, accepted("d_4"));
+}
+
+/// An agent may ask as deep as the contract allows; what is deeper is refused, not recorded for nobody to read.
+pub(super) async fn whatever_is_recorded_reads_back(scene: &Scene) {
+    let Scene { ledger, .. } = scene;
+    let thread = "t_1".parse().unwrap();
+    scene.accept(job("t_1", "d_1")).await;
+    scene.happen("t_1", vec![started("d_1")]).await;
+    let asked = |depth: usize| {
+        let state = (0..depth).fold(json!(1), |inner, _| json!([inner]));
+        let question = json!({"questions": [{"question": "?"}], "partialState": state});
+        let pause = Event::NeedsInput {
+            dispatch_id: "d_1".parse().unwrap(),
+            duration_ms: 1,
+            question_id: "q_1".parse().unwrap(),
+            question: serde_json::from_value(question).unwrap(),
+        };
+        append("t_1", 2, vec![pause.into()])
+    };
+    let refused = ledger.append(asked(200)).await.expect_err("nobody could read it");
+    assert!(matches!(refused, LedgerError::Unreadable(_)), "{refused:?}");
+    assert_eq!(ledger.read(&thread, 0, 9).await.unwrap().len(), 2, "nothing of it is recorded");
+    let new = ledger.append(asked(127)).await.unwrap();
+    assert_eq!(ledger.read(&thread, 2, 9).await.unwrap(), new);
+    let checked = ledger.check(9).await.unwrap();
+    assert_eq!(checked, Checked { threads: 1, damaged: Vec::new() });
+    assert_eq!(ledger.discard(&thread).await.unwrap(), None, "what can be read is not given up");
 }

@@ -1,6 +1,7 @@
 //! `agora cancel`: ends whatever a thread does or waits for, from any process.
 
 use agora_core::state::ThreadState;
+use agora_engine::{Error, Thread};
 use clap::Args;
 use serde_json::json;
 
@@ -22,7 +23,10 @@ impl Cancel {
     pub(in crate::cli) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let agora = open(context).await?;
         let thread = find(&agora, &self.id).await?;
-        let before = thread.view().await?;
+        let before = match thread.view().await {
+            Err(error) if error.is_of_one_thread() => return give_up(context, &thread, error).await,
+            view => view?,
+        };
         let view = thread.cancel().await?;
         let cancelled = *view.thread.state() == ThreadState::Cancelled;
         let state = match view.thread.state() {
@@ -42,4 +46,19 @@ impl Cancel {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Gives up a thread that cannot be read: nothing can be recorded of it any more.
+async fn give_up(context: &Context, thread: &Thread, why: Error) -> Result<Exit, Failure> {
+    if !thread.discard().await? {
+        return Err(why.into());
+    }
+    let kept = context.config.home().join("damaged").join(format!("{}.jsonl", thread.id()));
+    let document = json!({"threadId": thread.id(), "dispatchId": thread.dispatch_id(), "state": "damaged", "cancelled": true, "kept": kept});
+    context.ui.result(|| &document, || format!("{}\n", thread.id()))?;
+    context.ui.note(format_args!(
+        "it could not be read and is given up; what is left of its record is in `{}`",
+        kept.display()
+    ));
+    Ok(Exit::Done)
 }

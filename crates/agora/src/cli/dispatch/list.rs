@@ -64,7 +64,7 @@ impl List {
         let rows = agora.dispatches(&filter).await?;
         let mut listed = Vec::new();
         for row in rows {
-            listed.push(list_one(&agora, row).await?);
+            listed.push(list_one(context, &agora, row).await?);
         }
         let now = context.config.now();
         context.ui.result(|| &listed, || table(&listed, now))?;
@@ -75,13 +75,21 @@ impl List {
     }
 }
 
-pub(in crate::cli) async fn list_one(agora: &Agora, row: DispatchRow) -> Result<Listed, Failure> {
+/// Puts a dispatch in the list. One whose thread cannot be read is there as well, and does not keep the others out of it.
+async fn list_one(context: &Context, agora: &Agora, row: DispatchRow) -> Result<Listed, Failure> {
     let waits = row.state == StateWord::Accepted && !row.claimed;
     let place = if waits { agora.place(&row.dispatch_id).await? } else { None };
-    let person = agora.person(&row.dispatch_id).await?.map(|by| by.principal);
+    let (state, person) = match agora.person(&row.dispatch_id).await {
+        Ok(by) => (shown_state(row.state, row.claimed), by.map(|by| by.principal)),
+        Err(error) if error.is_of_one_thread() => {
+            context.ui.warning(&error.into());
+            ("damaged", None)
+        }
+        Err(error) => return Err(error.into()),
+    };
     Ok(Listed {
         person,
-        state: shown_state(row.state, row.claimed),
+        state,
         dispatch_id: row.dispatch_id.to_string(),
         thread_id: row.thread_id.to_string(),
         subagent: row.subagent,

@@ -42,8 +42,7 @@ impl Watch {
 }
 
 fn json_of(entry: &Entry) -> Value {
-    let bytes = entry.encode().unwrap_or_default();
-    serde_json::from_slice(&bytes).unwrap_or_default()
+    entry.to_value().unwrap_or_default()
 }
 
 fn line(entry: &Entry) -> String {

@@ -55,7 +55,7 @@ fn json_of(news: &InboxNews, stale: &[Difference]) -> Value {
                     whole["answers"] = json!(answers);
                 }
                 Closing::Declined { by } => whole["by"] = json!(by),
-                Closing::Expired | Closing::Cancelled => {}
+                Closing::Expired | Closing::Stale | Closing::Cancelled => {}
             }
             whole
         }
@@ -79,6 +79,7 @@ fn line(news: &InboxNews) -> String {
                 ),
                 Closing::Declined { by } => format!("declined by {}", plain(&by.principal)),
                 Closing::Expired => "expired".to_owned(),
+                Closing::Stale => "ended: what it rested on had changed".to_owned(),
                 Closing::Cancelled => "cancelled".to_owned(),
             };
             (*at, question_id, what)

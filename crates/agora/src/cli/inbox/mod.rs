@@ -51,6 +51,9 @@ impl Inbox {
         let documents =
             || questions.iter().zip(&stale).map(|(open, stale)| document(open, stale)).collect::<Vec<_>>();
         context.ui.result(documents, || table(&questions, &stale, context))?;
+        if questions.len() < self.most && (questions.len() as u64) < agora.tally().await?.questions {
+            damaged(context, &agora).await;
+        }
         untended(context, &agora).await?;
         match questions.first() {
             Some(first) => context.ui.hint(format_args!(
@@ -60,6 +63,13 @@ impl Inbox {
             None => context.ui.note("no question is open"),
         }
         Ok(Exit::Done)
+    }
+}
+
+/// Names the threads whose question is open and cannot be read.
+async fn damaged(context: &Context, agora: &Agora) {
+    for (_, error) in agora.check_ledger().await.problems {
+        context.ui.warning(&error.into());
     }
 }
 

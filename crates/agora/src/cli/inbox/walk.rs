@@ -11,7 +11,7 @@ use crate::ask::{self, Asked, Offer};
 use crate::asking;
 use crate::cli::answer::give;
 use crate::cli::dispatch::pause::{tell_about, tell_changed, unheard};
-use crate::cli::{Context, counted, span};
+use crate::cli::{Context, span};
 use crate::diff::Diff;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -21,8 +21,8 @@ use crate::person;
 use crate::plain::filled;
 use crate::progress::columns;
 
-/// How many are looked at to say how many there are.
-const COUNTED: usize = 1000;
+/// How many are read at once: each may be large, and one is shown.
+const PAGE: usize = 16;
 
 /// A walk through the inbox.
 struct Walk<'a> {
@@ -37,9 +37,9 @@ struct Walk<'a> {
 
 #[derive(Default)]
 struct Tally {
-    answered: usize,
-    declined: usize,
-    skipped: usize,
+    answered: u64,
+    declined: u64,
+    skipped: u64,
 }
 
 /// How it goes on after a question.
@@ -54,11 +54,12 @@ pub(super) async fn walk(context: &Context, agora: &Agora) -> Result<Exit, Failu
     let (by, helpers) = (person::at_the_terminal(), context.config.helpers());
     let mut walk = Walk { context, agora, by, helpers, seen: BTreeSet::new(), tally: Tally::default() };
     let exit = loop {
-        let open = walk.open().await?;
-        let Some(first) = open.first() else { break Exit::Done };
-        let of = walk.seen.len() + open.len();
+        let Some(first) = walk.unseen().await? else { break Exit::Done };
+        // Those that were skipped are still open, and seen.
+        let left = agora.tally().await?.questions.saturating_sub(walk.tally.skipped).max(1);
+        let of = walk.seen.len() as u64 + left;
         walk.seen.insert(first.question_id.clone());
-        let next = walk.ask(first, of, open.len() > 1).await?;
+        let next = walk.ask(&first, of, left > 1).await?;
         interrupts.forget();
         if let Next::Leave(exit) = next {
             break exit;
@@ -69,15 +70,21 @@ pub(super) async fn walk(context: &Context, agora: &Agora) -> Result<Exit, Failu
 }
 
 impl Walk<'_> {
-    /// Returns the questions that are open and were not on the screen yet.
-    async fn open(&self) -> Result<Vec<OpenQuestion>, Failure> {
-        let namespace = Some(self.context.config.namespace.clone());
-        let filter = OpenFilter { namespace, after: None, most: COUNTED + self.seen.len() };
-        let open = self.agora.inbox(&filter).await?;
-        Ok(open.into_iter().filter(|open| !self.seen.contains(&open.question_id)).collect())
+    /// Returns the question that waits longest of those that were not on the screen yet.
+    async fn unseen(&self) -> Result<Option<OpenQuestion>, Failure> {
+        let mut after = None;
+        loop {
+            let namespace = Some(self.context.config.namespace.clone());
+            let page = self.agora.inbox(&OpenFilter { namespace, after, most: PAGE }).await?;
+            let Some(last) = page.last() else { return Ok(None) };
+            after = Some((last.thread_id.clone(), last.question_id.clone()));
+            if let Some(unseen) = page.into_iter().find(|open| !self.seen.contains(&open.question_id)) {
+                return Ok(Some(unseen));
+            }
+        }
     }
 
-    async fn ask(&mut self, open: &OpenQuestion, of: usize, more: bool) -> Result<Next, Failure> {
+    async fn ask(&mut self, open: &OpenQuestion, of: u64, more: bool) -> Result<Next, Failure> {
         let diff = Diff::of(self.agora, &open.dispatch_id).await?;
         let expires = self.expires(open).await?;
         self.context.ui.note(self.header(open, of, expires));
@@ -162,12 +169,8 @@ impl Walk<'_> {
     }
 
     /// Says which question this is, whose, and how long it has waited.
-    fn header(&self, open: &OpenQuestion, of: usize, expires: Option<String>) -> String {
-        let more = if of > COUNTED { "+" } else { "" };
-        let mut parts = vec![
-            format!("question {} of {}{more}", self.seen.len(), of.min(COUNTED)),
-            open.subagent.to_string(),
-        ];
+    fn header(&self, open: &OpenQuestion, of: u64, expires: Option<String>) -> String {
+        let mut parts = vec![format!("question {} of {of}", self.seen.len()), open.subagent.to_string()];
         parts.extend(open.labels.iter().map(Name::to_string));
         parts.push(format!("waits {}", waits(self.context, open)));
         parts.extend(expires);
@@ -187,12 +190,11 @@ impl Walk<'_> {
             .filter(|(count, _)| *count > 0)
             .map(|(count, word)| format!("{count} {word}"))
             .collect();
-        let namespace = Some(self.context.config.namespace.clone());
-        let left = self.agora.inbox(&OpenFilter { namespace, after: None, most: COUNTED }).await?.len();
+        let left = self.agora.tally().await?.questions;
         let open = match left {
             0 => "no question is open".to_owned(),
             1 => "1 question stays open".to_owned(),
-            more => format!("{} stay open", counted(more, "question")),
+            more => format!("{more} questions stay open"),
         };
         self.context.ui.note(if done.is_empty() { open } else { format!("{}; {open}", done.join(", ")) });
         if left > 0 {
