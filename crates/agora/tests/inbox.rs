@@ -236,6 +236,47 @@ fn several_items_are_asked_in_turn_and_several_options_marked() {
     until_nothing_runs(&cli);
 }
 
+/// The notice ends with a line to type; somebody who types it without an answer has not answered.
+#[test]
+fn a_word_that_names_a_question_is_no_answer_to_it() {
+    let cli = cli();
+    let refused = |words: &[&str]| {
+        let ran = cli.run(&[&["answer"], words].concat());
+        assert_eq!(ran.code, Some(2), "{words:?}: {ran:?}");
+        ran.stderr
+    };
+    let free = pause(&cli, "free", r#"{"question": "Why?"}"#);
+    let said = refused(&[&free]);
+    assert!(said.contains(&format!("the answer is missing: `{free}` says which question")), "{said}");
+    assert!(said.contains(&format!("hint: `agora answer {free} VALUE` answers it")), "{said}");
+    assert!(said.contains(&format!("if `{free}` is the answer: `agora answer {free} {free}`")), "{said}");
+    let thread = state_of(&cli, "free")["threadId"].as_str().unwrap().to_owned();
+    for name in [&free[..5], "d_free", &thread, "q_nobody", "d_mine", "free", "@"] {
+        assert!(refused(&[name]).contains("the answer is missing"), "{name}");
+    }
+    assert_eq!(state_of(&cli, "free")["questions"][0]["state"], "open");
+
+    // Where several are open, and where it has several items, the hint is one that works.
+    let both = r#"{"questions": [{"id": "db", "question": "Which?"}, {"id": "why", "question": "Why?"}]}"#;
+    let several = pause(&cli, "several", both);
+    let said = refused(&[&several]);
+    assert!(said.contains("the answer is missing"), "{said}");
+    assert!(
+        said.contains(&format!("`agora answer {several} --answers '{{\"db\":\"…\",\"why\":\"…\"}}'`")),
+        "{said}"
+    );
+    cli.run(&["answer", &several, "--answers", r#"{"db": "sqlite", "why": "one file"}"#]).success();
+    assert!(refused(&[&several]).contains("it is not open any more"), "nor one that was answered");
+
+    // What a question offers is an answer, whatever else it could be.
+    cli.run(&["answer", &free, &free]).success();
+    until_nothing_runs(&cli);
+    pause(&cli, "shirts", r#"{"question": "Which?", "options": ["t_shirt", "free", "@"]}"#);
+    cli.run(&["answer", "t_shirt"]).success();
+    assert_eq!(state_of(&cli, "shirts")["questions"][0]["answer"]["answers"]["q1"], "t_shirt");
+    until_nothing_runs(&cli);
+}
+
 /// Reads a process's lines until one fits.
 fn line_with(lines: &mut impl Iterator<Item = std::io::Result<String>>, text: &str) -> String {
     lines.map(Result::unwrap).find(|line| line.contains(text)).unwrap_or_else(|| panic!("no `{text}`"))

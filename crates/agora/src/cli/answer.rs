@@ -1,11 +1,11 @@
 //! `agora answer`: gives the answer that a thread waits for.
 
+mod meant;
+
 use std::fs;
 
 use agora_core::QuestionId;
 use agora_core::answer::{Answerer, Given};
-use agora_core::provider::ledger::OpenFilter;
-use agora_core::state::QuestionState;
 use agora_engine::{Agora, Answered, Despite, Error, Thread};
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -17,6 +17,7 @@ use crate::asking;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::person;
+use meant::Meant;
 
 /// An answer in a file: as much as a question may have.
 const FILE_BYTES: usize = 1 << 20;
@@ -53,7 +54,7 @@ pub(super) struct Answer {
 
 /// What is to be done with which question.
 struct Wish {
-    id: Option<String>,
+    meant: Meant,
     /// `None`: to decline it.
     given: Option<Given>,
 }
@@ -62,9 +63,9 @@ impl Answer {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let (follow, pause_ok) = (self.follow, self.pause_ok);
         let despite = if self.despite_changes { Despite::Anything } else { Despite::Nothing };
-        let Wish { id, given } = self.wish()?;
+        let Wish { meant, given } = self.wish()?;
         let agora = open(context).await?;
-        let question = find(context, &agora, id.as_deref()).await?;
+        let question = meant.question(context, &agora).await?;
         let by = person::at_the_terminal();
         let Some(given) = given else {
             agora.decline(&question, &by).await?;
@@ -114,12 +115,14 @@ impl Answer {
             (Some(_), _, _, Some(_)) | (None, true, _, Some(_)) => {
                 Err(usage("there is an answer too many: with this option only the question is named"))
             }
-            (None, true, id, None) => Ok(Wish { id, given: None }),
-            (Some(given), _, id, None) => Ok(Wish { id, given: Some(given) }),
+            (None, true, id, None) => Ok(Wish { meant: id.into(), given: None }),
+            (Some(given), _, id, None) => Ok(Wish { meant: id.into(), given: Some(given) }),
             (None, false, Some(id), Some(value)) => {
-                Ok(Wish { id: Some(id), given: Some(Given::Text(value)) })
+                Ok(Wish { meant: Meant::Named(id), given: Some(Given::Text(value)) })
             }
-            (None, false, Some(value), None) => Ok(Wish { id: None, given: Some(Given::Text(value)) }),
+            (None, false, Some(value), None) => {
+                Ok(Wish { meant: Meant::OnlyOneFor(value.clone()), given: Some(Given::Text(value)) })
+            }
             (None, false, None, _) => Err(usage("the answer is missing")),
         }
     }
@@ -177,40 +180,6 @@ fn from_file(file: &str) -> Result<Given, Failure> {
         // A person's editor ends a file with a line break that is not meant.
         _ => Given::Text(text.strip_suffix('\n').unwrap_or(&text).to_owned()),
     })
-}
-
-/// Finds the question that is meant.
-async fn find(context: &Context, agora: &Agora, id: Option<&str>) -> Result<QuestionId, Failure> {
-    let Some(id) = id else { return only_one(context, agora).await };
-    let thread = agora.find(id).await?;
-    let asked = thread.view().await?;
-    // A question has the digits of its dispatch; any other id means the question that is open.
-    let own = thread.dispatch_id().as_str().replacen("d_", "q_", 1);
-    let questions = asked.thread.questions();
-    let meant = match id.starts_with("q_") {
-        true => questions.iter().find(|asked| asked.id.as_str() == own),
-        false => questions.iter().rev().find(|asked| asked.state == QuestionState::Open).or(questions.last()),
-    };
-    meant.map(|asked| asked.id.clone()).ok_or_else(|| {
-        Failure::wrong("nothing-asked", format!("`{id}` has asked nothing"))
-            .hint("`agora inbox` shows what is open")
-    })
-}
-
-async fn only_one(context: &Context, agora: &Agora) -> Result<QuestionId, Failure> {
-    let namespace = Some(context.config.namespace.clone());
-    let open = agora.inbox(&OpenFilter { namespace, after: None, most: 2 }).await?;
-    match open.as_slice() {
-        [only] => Ok(only.question_id.clone()),
-        [] => {
-            Err(Failure::wrong("nothing-asked", "no question is open")
-                .hint("`agora ls` shows what runs and ran"))
-        }
-        [..] => {
-            Err(Failure::wrong("ambiguous-question", "several questions are open; say which one is answered")
-                .hint("`agora inbox` lists them; `agora answer ID VALUE` names one"))
-        }
-    }
 }
 
 /// Returns when the next dispatch has started, has ended, or waits for room: it had room with its acceptance, or has to wait.

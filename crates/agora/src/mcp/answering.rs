@@ -9,7 +9,8 @@ use super::arguments::{AnswerArguments, IdArguments};
 use super::client::Client;
 use super::desk::{Desk, Opened};
 use super::form::wants_a_secret;
-use super::reply::{AnsweredReply, CancelledReply, line_for_user, quoted};
+use super::reply::{AnsweredReply, CancelledReply, line_for_user};
+use crate::answer_line::quoted;
 
 impl Desk {
     pub(crate) async fn answer(
