@@ -68,7 +68,7 @@ impl Answer {
         let question = meant.question(context, &agora).await?;
         let by = person::at_the_terminal();
         let Some(given) = given else {
-            agora.decline(&question, &by).await?;
+            give_up(context, &agora, &question, &by).await??;
             context
                 .ui
                 .result(|| json!({"questionId": question, "declined": true}), || format!("{question}\n"))?;
@@ -76,8 +76,7 @@ impl Answer {
             return Ok(Exit::Done);
         };
         if follow {
-            let (thread, answered) = agora.answer_despite(despite, &question, &given, &by).await?;
-            tell_changes(context, &answered);
+            let (thread, answered) = submit(context, &agora, despite, &question, &given, &by).await??;
             if !answered.goes_on {
                 return stopped(context, &answered);
             }
@@ -137,18 +136,63 @@ pub(super) async fn give(
     given: &Given,
     by: &Answerer,
 ) -> Result<Result<Answered, Error>, Failure> {
-    let (thread, answered) = match agora.answer_despite(despite, question, given, by).await {
+    let (thread, answered) = match submit(context, agora, despite, question, given, by).await? {
         Ok(done) => done,
-        Err(error @ Error::Answer(_)) => return Ok(Err(error)),
-        Err(error) => return Err(error.into()),
+        Err(error) => return Ok(Err(error)),
     };
-    tell_changes(context, &answered);
     if answered.goes_on {
         wait_for_start(&thread).await?;
         thread.let_go().await;
         start_carrier(context, std::slice::from_ref(thread.id()))?;
     }
     Ok(Ok(answered))
+}
+
+/// Gives an answer, and says what has changed since the question was asked. The inner error says that the answer did not count.
+async fn submit(
+    context: &Context,
+    agora: &Agora,
+    despite: Despite,
+    question: &QuestionId,
+    given: &Given,
+    by: &Answerer,
+) -> Result<Result<(Thread, Answered), Error>, Failure> {
+    let asker = agora.asker(question).await?;
+    let given = counted(context, &asker, asker.answer_despite(despite, question, given, by).await).await?;
+    if let Ok((_, answered)) = &given {
+        asking::changes(&answered.stale).iter().for_each(|line| context.ui.note(line));
+    }
+    Ok(given)
+}
+
+/// Declines a question. The inner error says that it is not open to that.
+pub(super) async fn give_up(
+    context: &Context,
+    agora: &Agora,
+    question: &QuestionId,
+    by: &Answerer,
+) -> Result<Result<(), Error>, Failure> {
+    let asker = agora.asker(question).await?;
+    counted(context, &asker, asker.decline(question, by).await).await
+}
+
+/// Parts what failed from an answer that did not count. What its thread goes on with all the same, because the question had expired
+/// and nobody had looked at the clock, is left to a carrier: this command is about to end.
+async fn counted<T>(
+    context: &Context,
+    asker: &Thread,
+    given: Result<T, Error>,
+) -> Result<Result<T, Error>, Failure> {
+    match given {
+        Err(error @ Error::Answer(_)) => {
+            if asker.let_go().await {
+                start_carrier(context, std::slice::from_ref(asker.id()))?;
+            }
+            Ok(Err(error))
+        }
+        Err(error) => Err(error.into()),
+        Ok(done) => Ok(Ok(done)),
+    }
 }
 
 fn object(text: &str) -> Result<Map<String, Value>, Failure> {
@@ -187,11 +231,6 @@ async fn wait_for_start(thread: &Thread) -> Result<(), Failure> {
     let mut events = thread.events(0)?;
     while thread.describe().await?.state == "starting" && events.next().await?.is_some() {}
     Ok(())
-}
-
-/// Says what has changed since the question was asked: it goes on all the same, and whoever answered knows.
-fn tell_changes(context: &Context, answered: &Answered) {
-    asking::changes(&answered.stale).iter().for_each(|line| context.ui.note(line));
 }
 
 fn stopped(context: &Context, answered: &Answered) -> Result<Exit, Failure> {
