@@ -161,14 +161,14 @@ impl Thread {
         self.agora.thread(&self.id).await
     }
 
-    /// Stops carrying the thread in this process, if it does, so that another can. What runs goes on.
-    pub async fn let_go(&self) {
+    /// Stops carrying the thread in this process, so that another can, and tells whether it did carry it. What runs goes on.
+    pub async fn let_go(&self) -> bool {
         let ours = self.carrier().take();
-        if let Some(carrier) = ours {
-            // Wherever it stands: whoever carries on begins at what they find, as after a crash.
-            carrier.abort();
-            let _ = carrier.await;
-        }
+        let Some(carrier) = ours else { return false };
+        // Wherever it stands: whoever carries on begins at what they find, as after a crash.
+        carrier.abort();
+        let _ = carrier.await;
+        true
     }
 
     /// Returns what is known of the dispatch now.

@@ -117,6 +117,7 @@ pub use agora_providers::SystemClock;
 pub use agora_providers::ground::{AppliedWork, ApplyError, ApplyTo, OnSight, objects_of};
 pub use agora_providers::ledger::Glance;
 pub use agora_providers::notify::{Message as NotifyMessage, Way as NotifyWay};
+pub use agora_providers::program::MARK as ROUTE_COMMAND;
 pub use carry::accept::{AcceptError, Accepted, Novelty, RequestKey};
 pub use carry::recover::Recovered;
 pub use carry::sweep::{Sweep, Swept};

@@ -41,6 +41,7 @@ pub mod trust;
 
 mod blocking;
 mod unlocked;
+mod words;
 
 pub use alarm::SystemAlarm;
 pub use clock::SystemClock;

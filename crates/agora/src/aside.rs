@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use agora_core::ThreadId;
-use agora_engine::PROJECT_DIR;
+use agora_engine::{PROJECT_DIR, ROUTE_COMMAND};
 
 use crate::config::Config;
 
@@ -16,6 +16,8 @@ pub(crate) fn carrier(config: &Config, threads: &[ThreadId]) -> io::Result<Child
         .args(["carry", "--namespace", config.namespace.as_str()])
         .args(threads.iter().map(ThreadId::as_str))
         .env("AGORA_HOME", config.home())
+        // It outlives a command of a route that starts it, too.
+        .env_remove(ROUTE_COMMAND)
         .envs(config.around.project_dir.iter().map(|dir| (PROJECT_DIR, dir)))
         .current_dir("/")
         .stdin(Stdio::null())

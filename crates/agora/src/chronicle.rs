@@ -17,7 +17,7 @@ use crate::story::change;
 
 /// The left column: a moment, and what parts it from the rest.
 const LEFT: usize = 22;
-/// A wait for room that is worth a word.
+/// A wait for the start that is worth a word.
 const NOTABLE_MS: u64 = 1000;
 /// How much of a task or a message is shown.
 const TASK_LINES: usize = 3;
@@ -127,7 +127,8 @@ impl Teller<'_> {
                 let waited =
                     self.result(dispatch_id).map_or(0, |result| between(result.accepted_at, entry.at));
                 if waited >= NOTABLE_MS {
-                    self.page.at(entry.at, &format!("started, after {} for room", span(waited)));
+                    // For room, or because nobody carried it: the ledger does not say which.
+                    self.page.at(entry.at, &format!("started, {} after it was accepted", span(waited)));
                 }
             }
             Event::Finished { dispatch_id, .. } => {

@@ -18,6 +18,7 @@ use agora_engine::{
     AcceptError, ApplyError, CarryError, Error, ErrorKind, NotEntitled, Refusal, SecretSourceError, TreeFault,
 };
 
+use crate::answer_line;
 use crate::exit::Exit;
 use crate::plain::plain;
 
@@ -277,12 +278,7 @@ fn apply_hints(id: &ThreadId, error: &ApplyError) -> Vec<String> {
 fn answer_hints(refusal: &Refusal) -> Vec<String> {
     match refusal {
         Refusal::Unfit { question_id, question, why: AnswerError::Several(_) } => {
-            let ids: Vec<String> =
-                question.items().iter().map(|item| format!("\"{}\": …", item.id())).collect();
-            vec![format!(
-                "`agora answer {question_id} --answers '{{{}}}'` answers all of them",
-                ids.join(", ")
-            )]
+            vec![format!("`{}` answers all of them", answer_line::line(question_id, question.items()))]
         }
         Refusal::Unfit { question, why: AnswerError::NotAccepted(id), .. } => {
             let asked = question.items().iter().find(|item| item.id() == id);

@@ -7,6 +7,7 @@
 //!  mcp/      the server that agents drive agora through
 //! ```
 
+mod answer_line;
 mod aside;
 mod ask;
 mod asking;

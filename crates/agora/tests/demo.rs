@@ -117,7 +117,7 @@ fn as_one_document_it_tells_what_can_be_checked_afterwards() {
     for answer in ["month-first", "1"] {
         let told = stranger.run(&["demo", "--json", "--keep", "--answer", answer]).json();
         assert_eq!((&told["green"], &told["receiptVerified"]), (&true.into(), &true.into()), "{told}");
-        assert_eq!(told["whileWaiting"]["processes"], 0);
+        assert_eq!(told["whileWaiting"], json!({"processes": 0, "containers": 0, "costUsd": 0.0}));
         let kept = PathBuf::from(told["kept"].as_str().unwrap());
         let git = |words: &[&str]| {
             let mut command = cli::command("git");
@@ -174,6 +174,7 @@ fn whoever_leaves_or_interrupts_leaves_nothing() {
         let (seen, code) = terminal.finish();
         assert_eq!(code, Some(expected), "{seen}");
         assert!(!seen.contains("GREEN"), "silence is no answer: {seen}");
+        assert_eq!(seen.contains("one was cancelled"), expected == 0, "{seen}");
         assert_eq!((stranger.left(), stranger.alive()), (Vec::new(), Vec::new()));
     }
     let mut terminal = Terminal::start(stranger.command(&["demo"]), 80);
@@ -240,6 +241,53 @@ fn a_real_agent_is_offered_and_not_taken_for_granted() {
     assert!(!alone.stdout.contains("a-key-that-is-no-key"));
 }
 
+/// Plays with a program that is called `claude`, knows nothing of a model, and asks.
+fn with_asking_claude() -> Stranger {
+    let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
+    let asks = r#"[ "$1" = --version ] && { echo '2.1.0 (Claude Code)'; exit; }
+echo '{"question": "Day first?", "options": ["yes", "no"]}' > .agora/needs_input.json"#;
+    let claude = cli.write("bin/claude", format!("#!/bin/sh\n{asks}\n"));
+    fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).unwrap();
+    let stranger = Stranger::with(cli.program("claude", &claude));
+    let register = ["env", "register", "--name", "default", "--secret", "ANTHROPIC_API_KEY=env:KEY"];
+    let registered = cli::run(stranger.cli.command(&register).env("KEY", "sk-test-0123456789"));
+    assert_eq!(registered.code, Some(0), "{}", registered.stderr);
+    stranger
+}
+
+/// A real agent is in the user's own ledger: nothing is recorded there in their name that they did not say, and nothing is left open
+/// that rests on a directory which is gone.
+#[test]
+fn a_real_agent_gets_no_answer_that_nobody_gave() {
+    let stranger = with_asking_claude();
+    for form in [&["demo", "--agent", "claude"][..], &["demo", "--agent", "claude", "--json"]] {
+        let ran = stranger.run(form);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        let said = ran.stdout + &ran.stderr;
+        assert!(said.contains("nobody is here to answer claude"), "{said}");
+        assert!(said.contains("agora demo --agent claude --answer 1"), "{said}");
+    }
+    assert_eq!(stranger.run(&["ls", "--json"]).json(), json!([]), "nothing was dispatched");
+
+    let mut terminal = Terminal::start(stranger.command(&["demo", "--agent", "claude"]), 80);
+    terminal.read_until("esc leaves it open");
+    let thread = stranger.run(&["thread", "show", "@", "--json"]).json();
+    let owner = thread["owner"].as_str().unwrap().to_owned();
+    assert!(owner.starts_with("user:"), "{thread}");
+    assert_eq!(thread["questions"][0]["terms"]["mayAnswer"], json!([owner]), "nobody else may answer");
+    terminal.press("\x1b");
+    let (seen, code) = terminal.finish();
+    assert_eq!(code, Some(0), "{seen}");
+    assert!(seen.contains("You left it open.") && seen.contains("one was cancelled"), "{seen}");
+    let thread = stranger.run(&["thread", "show", "@", "--json"]).json();
+    assert_eq!(
+        (&thread["state"], &thread["questions"][0]["state"]),
+        (&json!("cancelled"), &json!("cancelled"))
+    );
+    assert_eq!(stranger.run(&["inbox", "--json"]).json(), json!([]));
+    assert_eq!((stranger.left(), stranger.alive()), (Vec::new(), Vec::new()));
+}
+
 /// The same with the real Claude Code, against a scripted model: it asks, its engine is killed, it goes on in its own session.
 #[test]
 fn a_real_agent_can_play() {
@@ -265,13 +313,13 @@ fn a_real_agent_can_play() {
     let register = ["env", "register", "--name", "default", "--value", &url, "--secret", secret];
     let registered = cli::run(stranger.cli.command(&register).env("KEY", "sk-test-0123456789"));
     assert_eq!(registered.code, Some(0), "{}", registered.stderr);
-    let ran = stranger.run(&["demo", "--agent", "claude"]);
+    let ran = stranger.run(&["demo", "--agent", "claude", "--answer", "yes"]);
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
     for said in [
         "The agent is claude, with your login: it costs money",
         "Day first?",
         "The engine is dead.",
-        "answering `yes` for you",
+        "`yes`, by --answer",
         "One parser, by agora/claude",
         "receipt of the answer: verified",
         "its workspace, its own session and its notes",

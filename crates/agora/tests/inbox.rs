@@ -209,6 +209,74 @@ fn whoever_is_too_late_is_told_and_goes_on_with_what_came_meanwhile() {
     until_nothing_runs(&cli);
 }
 
+/// Starts a dispatch at a terminal, which asks right there.
+fn run_here(cli: &Cli, id: &str, question: &str) -> Terminal {
+    cli.write(&format!("{id}/ask.json"), question);
+    let mut command =
+        cli.command(&["dispatch", "run", "--subagent", "asker", "--label", id, "--workspace", id]);
+    command.env("TERM", "xterm").env("NO_COLOR", "1");
+    Terminal::start(command, 80)
+}
+
+/// A route on which nobody is in time, so that whoever answers first is the first to look at the clock.
+const NO_TIME: &str =
+    "[[route]]\nmatch = { label = \"late\" }\nexpire_after = \"1ms\"\nat_expiry = \"use-default\"\n";
+const WITH_DEFAULT: &str =
+    r#"{"question": "Which?", "options": ["sqlite", "postgres"], "default": "sqlite"}"#;
+
+#[test]
+fn whoever_sits_at_a_run_follows_it_also_with_somebody_elses_answer() {
+    let cli = cli();
+    cli.settings(NO_TIME);
+    // Too late: the asker's default holds, and this very process is there to go on.
+    let mut terminal = run_here(&cli, "late", WITH_DEFAULT);
+    terminal.read_until("esc leaves it open");
+    terminal.press("2\r");
+    let (seen, code) = terminal.finish();
+    assert!(seen.contains("the question has expired; it goes on as d_"), "{seen}");
+    assert!(seen.contains("\"answer\": \"sqlite\"") && !seen.contains("postgres\""), "{seen}");
+    assert_eq!(code, Some(0), "{seen}");
+    assert_eq!(cli.run(&["status", "--line"]).success(), "");
+    // Somebody was faster than a decline.
+    let mut terminal = run_here(&cli, "declined", WITH_DEFAULT);
+    terminal.read_until("esc leaves it open");
+    cli.run(&["answer", "declined", "postgres"]).success();
+    terminal.press("x");
+    terminal.read_until("x again declines");
+    terminal.press("x");
+    let (seen, code) = terminal.finish();
+    assert!(seen.contains("was answered before") && seen.contains("it goes on as d_"), "{seen}");
+    assert!(seen.contains("\"answer\": \"postgres\""), "{seen}");
+    assert_eq!(code, Some(0), "{seen}");
+}
+
+#[test]
+fn what_an_answer_set_going_that_came_too_late_is_carried() {
+    let cli = cli();
+    cli.settings(NO_TIME);
+    pause(&cli, "first", WHICH);
+    let mut terminal = walk(&cli, 80, &[]);
+    terminal.read_until("q leaves");
+    // Opens while the walk is at another question: nobody has looked at its clock.
+    pause(&cli, "late", WITH_DEFAULT);
+    terminal.press("s");
+    terminal.read_until("question 2 of 2");
+    terminal.read_times("q leaves", 2);
+    terminal.press("2\r");
+    let (seen, code) = terminal.finish();
+    assert!(seen.contains("is not open any more"), "{seen}");
+    assert_eq!(code, Some(0), "{seen}");
+    // This looks and turns nothing: whoever carries it was started by the walk.
+    let since = tokio::time::Instant::now();
+    while cli.run(&["status", "--line"]).success() != "1 asks\n" {
+        assert!(since.elapsed() < std::time::Duration::from_secs(60), "nobody carries it");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let late = state_of(&cli, "late");
+    assert_eq!(late["dispatches"][1]["output"]["text"], "\"answer\": \"sqlite\"\n");
+    until_nothing_runs(&cli);
+}
+
 #[test]
 fn several_items_are_asked_in_turn_and_several_options_marked() {
     let cli = cli();
@@ -233,6 +301,47 @@ fn several_items_are_asked_in_turn_and_several_options_marked() {
     assert_eq!(code, Some(0), "{seen}");
     let answers = state_of(&cli, "both")["questions"][0]["answer"]["answers"].clone();
     assert_eq!(answers, serde_json::json!({"parts": ["a", "c"], "why": "both"}));
+    until_nothing_runs(&cli);
+}
+
+/// The notice ends with a line to type; somebody who types it without an answer has not answered.
+#[test]
+fn a_word_that_names_a_question_is_no_answer_to_it() {
+    let cli = cli();
+    let refused = |words: &[&str]| {
+        let ran = cli.run(&[&["answer"], words].concat());
+        assert_eq!(ran.code, Some(2), "{words:?}: {ran:?}");
+        ran.stderr
+    };
+    let free = pause(&cli, "free", r#"{"question": "Why?"}"#);
+    let said = refused(&[&free]);
+    assert!(said.contains(&format!("the answer is missing: `{free}` says which question")), "{said}");
+    assert!(said.contains(&format!("hint: `agora answer {free} VALUE` answers it")), "{said}");
+    assert!(said.contains(&format!("if `{free}` is the answer: `agora answer {free} {free}`")), "{said}");
+    let thread = state_of(&cli, "free")["threadId"].as_str().unwrap().to_owned();
+    for name in [&free[..5], "d_free", &thread, "q_nobody", "d_mine", "free", "@"] {
+        assert!(refused(&[name]).contains("the answer is missing"), "{name}");
+    }
+    assert_eq!(state_of(&cli, "free")["questions"][0]["state"], "open");
+
+    // Where several are open, and where it has several items, the hint is one that works.
+    let both = r#"{"questions": [{"id": "db", "question": "Which?"}, {"id": "why", "question": "Why?"}]}"#;
+    let several = pause(&cli, "several", both);
+    let said = refused(&[&several]);
+    assert!(said.contains("the answer is missing"), "{said}");
+    assert!(
+        said.contains(&format!("`agora answer {several} --answers '{{\"db\":\"…\",\"why\":\"…\"}}'`")),
+        "{said}"
+    );
+    cli.run(&["answer", &several, "--answers", r#"{"db": "sqlite", "why": "one file"}"#]).success();
+    assert!(refused(&[&several]).contains("it is not open any more"), "nor one that was answered");
+
+    // What a question offers is an answer, whatever else it could be.
+    cli.run(&["answer", &free, &free]).success();
+    until_nothing_runs(&cli);
+    pause(&cli, "shirts", r#"{"question": "Which?", "options": ["t_shirt", "free", "@"]}"#);
+    cli.run(&["answer", "t_shirt"]).success();
+    assert_eq!(state_of(&cli, "shirts")["questions"][0]["answer"]["answers"]["q1"], "t_shirt");
     until_nothing_runs(&cli);
 }
 

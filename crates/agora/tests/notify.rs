@@ -57,7 +57,7 @@ fn a_program_is_told_of_a_question_and_of_an_end_that_nobody_waits_for() {
     let id = document["questionId"].as_str().unwrap();
     assert_eq!((&document["kind"], &document["question"]), (&"opened".into(), &"Which database?".into()));
     assert_eq!(document["threadId"], accepted["threadId"]);
-    assert_eq!(document["summary"], format!("asker (nightly) asks: agora answer {id}"));
+    assert_eq!(document["summary"], format!("asker (nightly) asks: agora answer {id} VALUE"));
     assert_eq!(document["questions"][0]["options"], json!([{"label": "sqlite"}, {"label": "postgres"}]));
 
     let next = cli.run(&["answer", id, "sqlite", "--json"]).json();
@@ -78,7 +78,7 @@ fn the_desktop_gets_a_line_without_the_question_in_it() {
     cli.settings("notify = [\"desktop\"]\n");
     let asked = cli.run(&["dispatch", "run", "--subagent", "asker", "--pause-ok", "--json"]).json();
     let id = asked["needsInput"]["questionId"].as_str().unwrap();
-    assert_eq!(mailbox.next(), format!("--app-name=agora -- asker asks: agora answer {id}\n"));
+    assert_eq!(mailbox.next(), format!("--app-name=agora -- asker asks: agora answer {id} VALUE\n"));
 }
 
 #[test]

@@ -2,10 +2,14 @@
 
 use agora_core::QuestionId;
 use agora_core::answer::{Answerer, Given};
+use agora_core::provider::ledger::LedgerError;
 use agora_core::stale::{self, Despite};
+use agora_core::state::QuestionState;
 
-use super::answer::Answered;
+use super::answer::{Answered, Refusal};
+use super::asked_by;
 use crate::agora::Agora;
+use crate::carry::{CarryError, live_dispatch};
 use crate::dispatch::result::{DispatchResult, NeedsInput};
 use crate::error::Error;
 use crate::handle::Thread;
@@ -59,7 +63,7 @@ impl Agora {
         given: &Given,
         by: &Answerer,
     ) -> Result<(Thread, Answered), Error> {
-        self.asker(question).await?.answer_to(Despite::Nothing, question, given, by).await
+        self.asker(question).await?.answer_despite(Despite::Nothing, question, given, by).await
     }
 
     /// As [`Agora::answer`], by somebody who knows what of all that the question rested on has changed ([`Agora::stale`]). Where the
@@ -71,13 +75,12 @@ impl Agora {
         given: &Given,
         by: &Answerer,
     ) -> Result<(Thread, Answered), Error> {
-        self.asker(question).await?.answer_to(despite, question, given, by).await
+        self.asker(question).await?.answer_despite(despite, question, given, by).await
     }
 
     /// Declines a question: its thread has failed.
     pub async fn decline(&self, question: &QuestionId, by: &Answerer) -> Result<(), Error> {
-        let asker = self.asker(question).await?;
-        asker.engine.decline(asker.id(), question, by).await.map(drop)
+        self.asker(question).await?.decline(question, by).await
     }
 }
 
@@ -85,10 +88,12 @@ impl Thread {
     /// Answers the question that is open.
     pub async fn answer(&self, given: impl Into<Given>, by: &Answerer) -> Result<(Self, Answered), Error> {
         let question = self.open_question().await?;
-        self.answer_to(Despite::Nothing, &question, &given.into(), by).await
+        self.answer_despite(Despite::Nothing, &question, &given.into(), by).await
     }
 
-    async fn answer_to(
+    /// Answers a question of the thread, as [`Agora::answer_despite`]. What the thread goes on with although the answer did not count
+    /// is carried here as well, until [`Thread::let_go`].
+    pub async fn answer_despite(
         &self,
         despite: Despite,
         question: &QuestionId,
@@ -97,7 +102,14 @@ impl Thread {
     ) -> Result<(Self, Answered), Error> {
         let lease = self.try_lease().await?;
         let answered =
-            self.engine.answer_despite(despite, self.id(), question, given, by, lease.as_deref()).await?;
+            self.engine.answer_despite(despite, self.id(), question, given, by, lease.as_deref()).await;
+        let answered = match answered {
+            Ok(answered) => answered,
+            Err(error) => {
+                drop(lease);
+                return Err(self.carried_on_after(error).await);
+            }
+        };
         let dispatch_id = answered.dispatch_id.clone();
         let next = Self::new(self.agora.clone(), self.engine.clone(), self.id().clone(), dispatch_id);
         match lease {
@@ -108,13 +120,37 @@ impl Thread {
         Ok((next, answered))
     }
 
+    /// Declines a question of the thread: the thread has failed.
+    pub async fn decline(&self, question: &QuestionId, by: &Answerer) -> Result<(), Error> {
+        match self.engine.decline(self.id(), question, by).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.carried_on_after(error).await),
+        }
+    }
+
+    /// Sees that somebody carries the thread after an answer that did not count. Whoever comes after the end of a question may be the
+    /// first to look at the clock, and then the asker's default makes the next dispatch; and whoever held the lease for a moment may
+    /// have kept it from the carrier of an answer that counts.
+    async fn carried_on_after(&self, refused: Error) -> Error {
+        // What cannot be carried now is found by whoever recovers; the caller is told why the answer did not count.
+        if matches!(refused, Error::Answer(Refusal::Closed { .. } | Refusal::AnsweredBefore { .. }))
+            && self.view().await.is_ok_and(|view| live_dispatch(&view.thread).is_some())
+        {
+            let _ = self.carry().await;
+        }
+        refused
+    }
+
     async fn open_question(&self) -> Result<QuestionId, Error> {
         let view = self.view().await?;
         let asked = view.thread.questions().last();
         asked.map(|asked| asked.id.clone()).ok_or_else(|| Error::NothingAsked(self.id().clone()))
     }
 
-    /// Waits for the thread, and asks whenever it has a question, until it has ended or its question is left open.
+    /// Waits for the thread, and asks whenever it has a question, until it has ended or its question is left open. Others may answer
+    /// as well: then whoever is asked is not waited for any more, what they say is dropped, and it goes on. What does not fit the
+    /// question is asked for again, and so is an answer to a question whose ground has moved, where its route wants that; but the
+    /// same answer that did not fit is not heard twice.
     ///
     /// ```no_run
     /// # async fn example(agora: agora_engine::Agora) -> Result<(), Box<dyn std::error::Error>> {
@@ -133,35 +169,68 @@ impl Thread {
         Asking: Future<Output: Into<Reaction>>,
     {
         let mut thread = self;
+        let mut unfit: Option<Given> = None;
         loop {
             let result = thread.wait().await?;
             let Some(asked) = result.needs_input.clone() else { return Ok(result) };
-            let latest = thread.latest().await?;
-            if latest.dispatch_id() != thread.dispatch_id() {
-                // A command of its route, or somebody else, was faster.
-                thread = latest;
-                continue;
-            }
             let question = asked.question_id.clone();
             // Whoever is asked sees it.
             let despite = match stale::hash(&asked.stale) {
                 Ok(seen) if !asked.stale.is_empty() => Despite::Seen(seen),
                 Ok(_) | Err(_) => Despite::Nothing,
             };
-            match ask(asked).await.into() {
-                Reaction::Leave => return Ok(result),
-                Reaction::Decline => {
-                    thread.engine.decline(thread.id(), &question, by).await?;
-                    return thread.describe().await;
+            let reaction: Option<Reaction> = tokio::select! {
+                biased;
+                closed = thread.closed(&question) => closed.map(|()| None)?,
+                reaction = async { ask(asked).await.into() } => Some(reaction),
+            };
+            let reacted = match &reaction {
+                // A command of its route, or somebody else, was faster.
+                None => Ok(None),
+                Some(Reaction::Leave) => return Ok(result),
+                Some(Reaction::Decline) => thread.decline(&question, by).await.map(|()| None),
+                Some(Reaction::Answer(given)) => {
+                    thread.answer_despite(despite, &question, given, by).await.map(|(next, _)| Some(next))
                 }
-                Reaction::Answer(given) => {
-                    let answered;
-                    (thread, answered) = thread.answer_to(despite, &question, &given, by).await?;
-                    if !answered.goes_on {
-                        return thread.describe().await;
+            };
+            thread = match reacted {
+                Ok(Some(next)) => next,
+                Ok(None) => thread.latest().await?,
+                Err(Error::Answer(
+                    Refusal::AnsweredBefore { .. } | Refusal::Closed { .. } | Refusal::Stale { .. },
+                )) => thread.latest().await?,
+                Err(Error::Answer(Refusal::Changed { .. })) => continue,
+                Err(error @ Error::Answer(Refusal::Unfit { .. })) => match reaction {
+                    Some(Reaction::Answer(given)) if unfit.as_ref() != Some(&given) => {
+                        unfit = Some(given);
+                        continue;
                     }
-                }
+                    _ => return Err(error),
+                },
+                Err(error) => return Err(error),
+            };
+            unfit = None;
+            if asked_by(&question).as_ref() == Some(thread.dispatch_id()) {
+                // Nothing follows: it was declined, cancelled or has expired, or the answer was to stop.
+                return thread.describe().await;
             }
         }
     }
+
+    /// Returns when a question is not open any more.
+    async fn closed(&self, question: &QuestionId) -> Result<(), Error> {
+        let mut watch = self.engine.world().ledger.watch().map_err(failed)?;
+        loop {
+            let view = self.view().await?;
+            let asked = view.thread.questions().iter().find(|asked| asked.id == *question);
+            if !asked.is_some_and(|asked| matches!(asked.state, QuestionState::Asked | QuestionState::Open)) {
+                return Ok(());
+            }
+            watch.next().await.map_err(failed)?;
+        }
+    }
+}
+
+fn failed(error: LedgerError) -> Error {
+    Error::Carry(CarryError::Ledger(error))
 }

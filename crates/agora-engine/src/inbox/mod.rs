@@ -28,7 +28,7 @@ impl Agora {
     }
 
     /// Returns the thread that asked a question, with the dispatch that asked.
-    pub(crate) async fn asker(&self, question: &QuestionId) -> Result<Thread, Error> {
+    pub async fn asker(&self, question: &QuestionId) -> Result<Thread, Error> {
         let engine = self.engine()?;
         let unknown = || Error::Answer(Refusal::Unknown(question.clone()));
         let dispatch = asked_by(question).ok_or_else(unknown)?;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use agora_core::Name;
 use agora_core::job::Attendance;
-use agora_core::{Name, QuestionId};
 use agora_providers::Home;
 use agora_providers::notify::{Message, Way, hand_over};
 use async_trait::async_trait;
@@ -32,6 +32,7 @@ impl HandsOver {
 impl Notifier for HandsOver {
     async fn notify(&self, notice: &Notice) {
         let Some((kind, words)) = words(notice.kind) else { return };
+        let summary = summary(notice, words);
         let whole = serde_json::to_value(&notice.question).unwrap_or_default();
         let document = json!({
             "kind": kind,
@@ -45,9 +46,8 @@ impl Notifier for HandsOver {
             "questions": whole["questions"],
             "context": notice.question.context(),
             "to": notice.to,
-            "summary": summary(&notice.subagent, &notice.labels, words, &notice.question_id),
+            "summary": summary,
         });
-        let summary = summary(&notice.subagent, &notice.labels, words, &notice.question_id);
         self.hand(summary, document).await;
     }
 
@@ -87,9 +87,20 @@ fn words(kind: NoticeKind) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// One line without the question's own words: it may be seen by everybody on the machine.
-fn summary(subagent: &Name, labels: &[Name], words: &str, question: &QuestionId) -> String {
-    format!("{} {words}: agora answer {question}", who(subagent, labels))
+/// One line without the question's own words, nor its items' names: it may be seen by everybody on the machine. It ends with what to
+/// type, which is typed as it stands: without a word for the answer the id would be taken for one.
+fn summary(notice: &Notice, words: &str) -> String {
+    let id = &notice.question_id;
+    let next = match (notice.kind, notice.question.items()) {
+        (NoticeKind::Expired | NoticeKind::Answered | NoticeKind::Declined, _) => {
+            format!("agora thread show {id}")
+        }
+        (NoticeKind::Opened | NoticeKind::Reminded | NoticeKind::Escalated, [_]) => {
+            format!("agora answer {id} VALUE")
+        }
+        (NoticeKind::Opened | NoticeKind::Reminded | NoticeKind::Escalated, _) => "agora inbox".to_owned(),
+    };
+    format!("{} {words}: {next}", who(&notice.subagent, &notice.labels))
 }
 
 fn who(subagent: &Name, labels: &[Name]) -> String {

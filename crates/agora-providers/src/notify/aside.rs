@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::Message;
 use crate::aside::aside;
+use crate::program;
 
 /// The word by which an `agora` program is told to pass a message on.
 const COMMAND: &str = "tell";
@@ -39,10 +40,11 @@ pub async fn hand_over(program: &Path, home: &Path, message: &Message) -> io::Re
 }
 
 #[expect(clippy::disallowed_methods, reason = "agora starts itself, to tell somebody while nobody waits")]
-fn start(program: &Path, home: &Path) -> io::Result<Child> {
-    Command::new(program)
+fn start(agora: &Path, home: &Path) -> io::Result<Child> {
+    Command::new(agora)
         .arg(COMMAND)
         .env("AGORA_HOME", home)
+        .env_remove(program::MARK)
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

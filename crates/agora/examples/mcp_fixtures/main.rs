@@ -5,6 +5,8 @@
 #![expect(clippy::print_stdout, reason = "it says where it listens")]
 #![expect(clippy::unwrap_used, reason = "a fixture fails loudly")]
 
+#[path = "../../src/answer_line.rs"]
+mod answer_line;
 mod handler;
 #[path = "../../src/mcp/mod.rs"]
 #[expect(dead_code, reason = "the command line uses the rest")]

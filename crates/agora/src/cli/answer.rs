@@ -1,11 +1,11 @@
 //! `agora answer`: gives the answer that a thread waits for.
 
+mod meant;
+
 use std::fs;
 
 use agora_core::QuestionId;
 use agora_core::answer::{Answerer, Given};
-use agora_core::provider::ledger::OpenFilter;
-use agora_core::state::QuestionState;
 use agora_core::strict::{self, StrictError};
 use agora_engine::{Agora, Answered, Despite, Error, Thread};
 use clap::Args;
@@ -18,6 +18,7 @@ use crate::asking;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::person;
+use meant::Meant;
 
 /// An answer in a file: as much as a question may have.
 const FILE_BYTES: usize = 1 << 20;
@@ -54,7 +55,7 @@ pub(super) struct Answer {
 
 /// What is to be done with which question.
 struct Wish {
-    id: Option<String>,
+    meant: Meant,
     /// `None`: to decline it.
     given: Option<Given>,
 }
@@ -63,12 +64,12 @@ impl Answer {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let (follow, pause_ok) = (self.follow, self.pause_ok);
         let despite = if self.despite_changes { Despite::Anything } else { Despite::Nothing };
-        let Wish { id, given } = self.wish()?;
+        let Wish { meant, given } = self.wish()?;
         let agora = open(context).await?;
-        let question = find(context, &agora, id.as_deref()).await?;
+        let question = meant.question(context, &agora).await?;
         let by = person::at_the_terminal();
         let Some(given) = given else {
-            agora.decline(&question, &by).await?;
+            give_up(context, &agora, &question, &by).await??;
             context
                 .ui
                 .result(|| json!({"questionId": question, "declined": true}), || format!("{question}\n"))?;
@@ -76,8 +77,7 @@ impl Answer {
             return Ok(Exit::Done);
         };
         if follow {
-            let (thread, answered) = agora.answer_despite(despite, &question, &given, &by).await?;
-            tell_changes(context, &answered);
+            let (thread, answered) = submit(context, &agora, despite, &question, &given, &by).await??;
             if !answered.goes_on {
                 return stopped(context, &answered);
             }
@@ -115,12 +115,14 @@ impl Answer {
             (Some(_), _, _, Some(_)) | (None, true, _, Some(_)) => {
                 Err(usage("there is an answer too many: with this option only the question is named"))
             }
-            (None, true, id, None) => Ok(Wish { id, given: None }),
-            (Some(given), _, id, None) => Ok(Wish { id, given: Some(given) }),
+            (None, true, id, None) => Ok(Wish { meant: id.into(), given: None }),
+            (Some(given), _, id, None) => Ok(Wish { meant: id.into(), given: Some(given) }),
             (None, false, Some(id), Some(value)) => {
-                Ok(Wish { id: Some(id), given: Some(Given::Text(value)) })
+                Ok(Wish { meant: Meant::Named(id), given: Some(Given::Text(value)) })
             }
-            (None, false, Some(value), None) => Ok(Wish { id: None, given: Some(Given::Text(value)) }),
+            (None, false, Some(value), None) => {
+                Ok(Wish { meant: Meant::OnlyOneFor(value.clone()), given: Some(Given::Text(value)) })
+            }
             (None, false, None, _) => Err(usage("the answer is missing")),
         }
     }
@@ -135,18 +137,63 @@ pub(super) async fn give(
     given: &Given,
     by: &Answerer,
 ) -> Result<Result<Answered, Error>, Failure> {
-    let (thread, answered) = match agora.answer_despite(despite, question, given, by).await {
+    let (thread, answered) = match submit(context, agora, despite, question, given, by).await? {
         Ok(done) => done,
-        Err(error @ Error::Answer(_)) => return Ok(Err(error)),
-        Err(error) => return Err(error.into()),
+        Err(error) => return Ok(Err(error)),
     };
-    tell_changes(context, &answered);
     if answered.goes_on {
         wait_for_start(&thread).await?;
         thread.let_go().await;
         start_carrier(context, std::slice::from_ref(thread.id()))?;
     }
     Ok(Ok(answered))
+}
+
+/// Gives an answer, and says what has changed since the question was asked. The inner error says that the answer did not count.
+async fn submit(
+    context: &Context,
+    agora: &Agora,
+    despite: Despite,
+    question: &QuestionId,
+    given: &Given,
+    by: &Answerer,
+) -> Result<Result<(Thread, Answered), Error>, Failure> {
+    let asker = agora.asker(question).await?;
+    let given = counted(context, &asker, asker.answer_despite(despite, question, given, by).await).await?;
+    if let Ok((_, answered)) = &given {
+        asking::changes(&answered.stale).iter().for_each(|line| context.ui.note(line));
+    }
+    Ok(given)
+}
+
+/// Declines a question. The inner error says that it is not open to that.
+pub(super) async fn give_up(
+    context: &Context,
+    agora: &Agora,
+    question: &QuestionId,
+    by: &Answerer,
+) -> Result<Result<(), Error>, Failure> {
+    let asker = agora.asker(question).await?;
+    counted(context, &asker, asker.decline(question, by).await).await
+}
+
+/// Parts what failed from an answer that did not count. What its thread goes on with all the same, because the question had expired
+/// and nobody had looked at the clock, is left to a carrier: this command is about to end.
+async fn counted<T>(
+    context: &Context,
+    asker: &Thread,
+    given: Result<T, Error>,
+) -> Result<Result<T, Error>, Failure> {
+    match given {
+        Err(error @ Error::Answer(_)) => {
+            if asker.let_go().await {
+                start_carrier(context, std::slice::from_ref(asker.id()))?;
+            }
+            Ok(Err(error))
+        }
+        Err(error) => Err(error.into()),
+        Ok(done) => Ok(Ok(done)),
+    }
 }
 
 fn object(text: &str) -> Result<Map<String, Value>, Failure> {
@@ -184,50 +231,11 @@ fn from_file(file: &str) -> Result<Given, Failure> {
     }
 }
 
-/// Finds the question that is meant.
-async fn find(context: &Context, agora: &Agora, id: Option<&str>) -> Result<QuestionId, Failure> {
-    let Some(id) = id else { return only_one(context, agora).await };
-    let thread = agora.find(id).await?;
-    let asked = thread.view().await?;
-    // A question has the digits of its dispatch; any other id means the question that is open.
-    let own = thread.dispatch_id().as_str().replacen("d_", "q_", 1);
-    let questions = asked.thread.questions();
-    let meant = match id.starts_with("q_") {
-        true => questions.iter().find(|asked| asked.id.as_str() == own),
-        false => questions.iter().rev().find(|asked| asked.state == QuestionState::Open).or(questions.last()),
-    };
-    meant.map(|asked| asked.id.clone()).ok_or_else(|| {
-        Failure::wrong("nothing-asked", format!("`{id}` has asked nothing"))
-            .hint("`agora inbox` shows what is open")
-    })
-}
-
-async fn only_one(context: &Context, agora: &Agora) -> Result<QuestionId, Failure> {
-    let namespace = Some(context.config.namespace.clone());
-    let open = agora.inbox(&OpenFilter { namespace, after: None, most: 2 }).await?;
-    match open.as_slice() {
-        [only] => Ok(only.question_id.clone()),
-        [] => {
-            Err(Failure::wrong("nothing-asked", "no question is open")
-                .hint("`agora ls` shows what runs and ran"))
-        }
-        [..] => {
-            Err(Failure::wrong("ambiguous-question", "several questions are open; say which one is answered")
-                .hint("`agora inbox` lists them; `agora answer ID VALUE` names one"))
-        }
-    }
-}
-
 /// Returns when the next dispatch has started, has ended, or waits for room: it had room with its acceptance, or has to wait.
 async fn wait_for_start(thread: &Thread) -> Result<(), Failure> {
     let mut events = thread.events(0)?;
     while thread.describe().await?.state == "starting" && events.next().await?.is_some() {}
     Ok(())
-}
-
-/// Says what has changed since the question was asked: it goes on all the same, and whoever answered knows.
-fn tell_changes(context: &Context, answered: &Answered) {
-    asking::changes(&answered.stale).iter().for_each(|line| context.ui.note(line));
 }
 
 fn stopped(context: &Context, answered: &Answered) -> Result<Exit, Failure> {

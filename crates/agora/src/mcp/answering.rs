@@ -2,14 +2,15 @@
 
 use agora_core::QuestionId;
 use agora_core::state::ThreadState;
-use agora_engine::{Answerer, Error, Given, Refusal};
+use agora_engine::{Answerer, Despite, Error, Given, Refusal};
 
 use super::Trouble;
 use super::arguments::{AnswerArguments, IdArguments};
 use super::client::Client;
 use super::desk::{Desk, Opened};
 use super::form::wants_a_secret;
-use super::reply::{AnsweredReply, CancelledReply, line_for_user, quoted};
+use super::reply::{AnsweredReply, CancelledReply, line_for_user};
+use crate::answer_line::quoted;
 
 impl Desk {
     pub(crate) async fn answer(
@@ -27,7 +28,9 @@ impl Desk {
         self.refuse_secrets(opened, &question).await?;
         // A model has no words of its own here: it passes on what its user said, and that is recorded.
         let by = Answerer::new(self.around.person(), client.door()).relayed_by(client.agent());
-        let answered = opened.agora.answer(&question, &given, &by).await;
+        let asker = opened.agora.asker(&question).await.map_err(|error| self.explain(error))?;
+        let answered = asker.answer_despite(Despite::Nothing, &question, &given, &by).await;
+        self.leave_what_follows(&asker).await?;
         let (thread, answered) = match answered {
             Ok(answered) => answered,
             Err(error) => return Err(self.answer_refused(&question, &given, error)),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use agora_core::question::Question;
 use agora_core::state::{AskedQuestion, QuestionState};
 use agora_core::{ContentHash, QuestionId, ThreadId};
-use agora_engine::{Answerer, Error, Refusal, Thread};
+use agora_engine::{Answerer, Despite, Error, Refusal, Thread};
 use rmcp::model::{ElicitRequest, ElicitRequestParams, InputRequest, InputRequiredResult, InputResponses};
 
 use super::Trouble;
@@ -84,14 +84,17 @@ impl Desk {
         filled: Filled,
     ) -> Result<Outcome, Trouble> {
         let by = Answerer::new(self.around.person(), client.door());
+        let asker = opened.agora.asker(question).await.map_err(|error| self.explain(error))?;
         let answered = match filled {
             Filled::Dismissed => return Ok(Outcome::Left),
             Filled::Nonsense => return Ok(Outcome::Unfit("nothing was filled in".to_owned())),
-            Filled::Declined => opened.agora.decline(question, &by).await.map(|()| None),
+            Filled::Declined => asker.decline(question, &by).await.map(|()| None),
             Filled::Answer(given) => {
-                opened.agora.answer(question, &given, &by).await.map(|(thread, _)| Some(thread))
+                let answered = asker.answer_despite(Despite::Nothing, question, &given, &by).await;
+                answered.map(|(thread, _)| Some(thread))
             }
         };
+        self.leave_what_follows(&asker).await?;
         match answered {
             Ok(None) => Ok(Outcome::Moved),
             Ok(Some(thread)) => self.leave_to_a_carrier(&thread).await.map(|()| Outcome::Moved),
@@ -101,6 +104,11 @@ impl Desk {
             )) => Ok(Outcome::Closed),
             Err(error) => Err(self.explain(error)),
         }
+    }
+
+    /// As [`Desk::leave_to_a_carrier`], for what a thread goes on with although an answer did not count.
+    pub(crate) async fn leave_what_follows(&self, asker: &Thread) -> Result<(), Trouble> {
+        if asker.let_go().await { self.around.carry(std::slice::from_ref(asker.id())) } else { Ok(()) }
     }
 
     /// Lets a thread that goes on be carried by a process of its own: this one lives only as long as its client.

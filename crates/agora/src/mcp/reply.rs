@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Trouble;
+use crate::answer_line::{line, quoted};
 
 /// What one answer to a model has at most, all of it together.
 pub(crate) const MOST_BYTES: usize = 32 * 1024;
@@ -262,21 +263,7 @@ pub(crate) fn line_for_user(id: &QuestionId, items: &[Item]) -> String {
             Some(choice) => format!("agora answer {id} {}", quoted(&choice.label)),
             None => format!("agora answer {id} 'YOUR ANSWER'"),
         },
-        _ => {
-            let answers: Map<String, Value> =
-                items.iter().map(|item| (item.id().to_string(), json!("…"))).collect();
-            format!("agora answer {id} --answers {}", quoted(&Value::Object(answers).to_string()))
-        }
-    }
-}
-
-/// Writes a word as a shell reads it.
-pub(crate) fn quoted(text: &str) -> String {
-    let plain = |character: char| character.is_ascii_alphanumeric() || "-_./:@%+=,".contains(character);
-    if !text.is_empty() && text.chars().all(plain) && !text.starts_with('-') {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
+        _ => line(id, items),
     }
 }
 
@@ -391,12 +378,5 @@ mod tests {
     fn what_is_small_stays_whole() {
         let value = json!({"text": "x".repeat(9000)});
         assert_eq!(done(&value).structured_content, Some(value));
-    }
-
-    #[test]
-    fn a_line_for_a_person_is_one_that_a_shell_reads() {
-        assert_eq!(quoted("sqlite"), "sqlite");
-        assert_eq!(quoted("Bob's way; rm -rf /"), r"'Bob'\''s way; rm -rf /'");
-        assert_eq!(quoted("--decline"), "'--decline'");
     }
 }

@@ -179,11 +179,6 @@ fn answers_that_cannot_count_change_nothing() {
         assert_eq!((ran.code, outcome(&ran).as_str()), (Some(2), code), "{call:?}");
     }
     assert_eq!(place.kinds("d_one"), before);
-    // The agent's own files are no answer either: nothing of the sort is looked at.
-    let file = place.dispatch_dir("d_one").join("out/answer.json");
-    std::fs::write(file, r#"{"q1": "a"}"#).unwrap();
-    place.cli.run(&["ls"]).success();
-    assert_eq!(place.kinds("d_one"), before);
     let ran = place.cli.run(&["answer", "q_one", "--answers", r#"{"q1": 2}"#, "--follow", "--json"]).json();
     assert_eq!(ran["receipt"]["statement"]["answers"], json!({"q1": "b"}));
     assert_eq!(ran["result"]["state"], "finished");
@@ -203,4 +198,34 @@ fn an_answer_before_the_question_is_open_is_refused_and_changes_nothing() {
     let early = place.cli.run(&["answer", question.as_str().unwrap(), "a", "--json"]);
     assert_eq!((early.code, outcome(&early).as_str()), (Some(2), "question-not-open"), "{early:?}");
     assert_eq!(place.kinds("d_early"), before);
+}
+
+/// Says in the worker's own stream, and in a file beside it, that it has an answer and is done; and asks.
+const LIAR: &str = r#"if [ -f .agora/resume.json ]; then cat .agora/resume.json; exit; fi
+out=${PWD%/work}/out
+echo '{"q1": "a"}' > "$out/answer.json"
+for kind in '"question.answered","data":{"questionId":"q_liar","answers":{"q1":"a"},"by":{"principal":"user:ann","door":"cli"}}' \
+  '"dispatch.finished","data":{"dispatchId":"d_liar","durationMs":1}'; do
+  echo '{"version":1,"seq":3,"at":"2026-11-15T12:00:00.000Z","namespace":"default","threadId":"t_1","kind":'"$kind"'}' >> "$out/events.jsonl"
+done
+echo '{"question": "Which?", "options": ["a", "b"]}' > .agora/needs_input.json"#;
+
+#[test]
+fn what_an_agent_writes_beside_its_worker_is_no_answer() {
+    let place = place();
+    place.agent("liar", LIAR);
+    let asked = place.dispatch("liar", "d_liar", &["--pause-ok"]).json();
+    assert_eq!(asked["state"], "needs_input", "{asked}");
+    let stream = std::fs::read_to_string(place.dispatch_dir("d_liar").join("out/events.jsonl")).unwrap();
+    assert!(
+        stream.contains("question.answered") && stream.contains("dispatch.finished"),
+        "it did lie: {stream}"
+    );
+    let open = ["dispatch.accepted", "dispatch.started", "dispatch.needs_input", "question.opened"];
+    assert_eq!(place.kinds("d_liar"), open);
+    place.cli.run(&["ls"]).success();
+    assert_eq!(place.kinds("d_liar"), open, "nor when somebody looks again");
+    let ran = place.cli.run(&["answer", "q_liar", "b", "--follow", "--json"]).json();
+    let resumed: Value = serde_json::from_str(ran["result"]["output"]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(resumed["answer"], "b", "what a person said is what it gets");
 }

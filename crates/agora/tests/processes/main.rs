@@ -6,6 +6,7 @@
 //!  races     cancel against finish against the time limit
 //!  queue     many at once, and never more than there is room for
 //!  answers   many answers to one question, and every way in which one does not count
+//!  drive     a thread in somebody's hands, while others answer it
 //!  outcomes  who may answer, what is too late, what silence leads to
 //!  routes    commands that are asked, timers that somebody turns, and what an agent tries for itself
 //!  cancel    from another process, in every state; Ctrl-C once and twice
@@ -17,6 +18,7 @@
 
 mod answers;
 mod cancel;
+mod drive;
 #[path = "../../../agora-engine/examples/dispatch.rs"]
 #[expect(dead_code, reason = "its `main` is for those who run it")]
 mod example;

@@ -37,9 +37,9 @@ impl Notifier for Heard {
     }
 }
 
-struct Scene {
-    clock: Arc<SetClock>,
-    agora: Agora,
+pub(crate) struct Scene {
+    pub(crate) clock: Arc<SetClock>,
+    pub(crate) agora: Agora,
     heard: Arc<Heard>,
     _dir: TempDir,
 }
@@ -48,16 +48,16 @@ fn party(text: &str) -> agora_core::route::Party {
     text.parse().unwrap()
 }
 
-fn routed(route: Route) -> Routes {
+pub(crate) fn routed(route: Route) -> Routes {
     let groups = [(party("group:leads"), vec![party("user:bob"), party("user:cleo")])].into();
     Routes { routes: vec![route], groups }
 }
 
-fn for_ann() -> Route {
+pub(crate) fn for_ann() -> Route {
     Route { may_answer: vec![party("user:ann")], ..Route::default() }
 }
 
-async fn scene(routes: Routes, agents: AgentsMay) -> Scene {
+pub(crate) async fn scene(routes: Routes, agents: AgentsMay) -> Scene {
     let dir = tempfile::tempdir().unwrap();
     let (clock, heard) = (Arc::new(SetClock::at(NOON)), Arc::new(Heard::default()));
     let mut settings = Settings::with_worker(env!("CARGO_BIN_EXE_agora"));
@@ -67,34 +67,39 @@ async fn scene(routes: Routes, agents: AgentsMay) -> Scene {
     (settings.routes, settings.agents, settings.notifier) = (routes, agents, heard.clone());
     let home = Home::new(dir.path().join("home"));
     let agora = Agora::with(home, Namespace::default(), clock.clone()).with_settings(settings);
+    let scene = Scene { clock, agora, heard, _dir: dir };
     for (name, script) in [("asker", ASKER), ("open", OPEN_ASKER), ("human", HUMAN_ASKER)] {
-        let raw = json!({"runtime": "command", "command": ["/bin/sh", "-c", script]});
-        let raw = serde_json::from_value(raw).unwrap();
-        agora.register_subagent(&name.parse().unwrap(), raw, &[]).await.unwrap();
+        scene.register(name, script).await;
     }
-    Scene { clock, agora, heard, _dir: dir }
+    scene
 }
 
-fn by(principal: &str) -> Answerer {
+pub(crate) fn by(principal: &str) -> Answerer {
     Answerer::new(principal, "test")
 }
 
-fn a() -> Given {
+pub(crate) fn a() -> Given {
     "a".into()
 }
 
 impl Scene {
+    pub(crate) async fn register(&self, name: &str, script: &str) {
+        let raw = json!({"runtime": "command", "command": ["/bin/sh", "-c", script]});
+        let raw = serde_json::from_value(raw).unwrap();
+        self.agora.register_subagent(&name.parse().unwrap(), raw, &[]).await.unwrap();
+    }
+
     async fn asked_by(&self, agent: &str) -> (Thread, QuestionId) {
         let thread = self.agora.dispatch(Dispatch::to(agent).owner("user:olga")).await.unwrap();
         let result = thread.wait().await.unwrap();
         (thread, result.needs_input.unwrap().question_id)
     }
 
-    async fn asked(&self) -> (Thread, QuestionId) {
+    pub(crate) async fn asked(&self) -> (Thread, QuestionId) {
         self.asked_by("asker").await
     }
 
-    async fn kinds(&self, thread: &Thread) -> Vec<&'static str> {
+    pub(crate) async fn kinds(&self, thread: &Thread) -> Vec<&'static str> {
         let ledger = self.agora.engine().unwrap();
         let entries = ledger.world().ledger.read(thread.id(), 0, 1000).await.unwrap();
         entries.iter().map(|entry| entry.what.kind()).collect()

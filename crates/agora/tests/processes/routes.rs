@@ -143,20 +143,28 @@ fn a_cancel_ends_the_command_that_is_asked() {
 fn serve_turns_timers_that_nobody_else_turns_and_ends_cleanly() {
     let place = place();
     place.configure(&format!(
-        "{LOCAL}[[route]]\nremind_after = \"100ms\"\nexpire_after = \"700ms\"\nat_expiry = \"fail\"\n"
+        "{LOCAL}[[route]]\nmatch = {{ label = \"patient\" }}\nexpire_after = \"1h\"\nat_expiry = \"fail\"\n\
+         [[route]]\nremind_after = \"100ms\"\nexpire_after = \"700ms\"\nat_expiry = \"fail\"\n"
     ));
+    assert_eq!(
+        place.dispatch("asker", "d_waits", &["--label", "patient", "--pause-ok"]).json()["state"],
+        "needs_input"
+    );
+    let untended = place.cli.run(&["inbox"]);
+    assert!(untended.stderr.contains("nobody turns it by then"), "{untended:?}");
     wait(place.start(&run("asker", "d_asks", &["--detach"]))).success();
     until("it waits", || place.kinds("d_asks").contains(&"question.opened"));
-    let untended = place.cli.run(&["inbox"]);
-    assert!(untended.stderr.contains("nobody turns it") || untended.stdout.is_empty(), "{untended:?}");
     let serving = place.start(&["serve", "--json"]);
     until("it expired", || place.kinds("d_asks").contains(&"thread.ended"));
     let kinds = place.kinds("d_asks");
     assert!(kinds.contains(&"question.reminded") && kinds.contains(&"question.expired"), "{kinds:?}");
+    let tended = place.cli.run(&["inbox"]);
+    assert!(tended.stdout.contains("q_waits") && !tended.stderr.contains("nobody turns it"), "{tended:?}");
     let second = place.cli.run(&["serve", "--json"]);
     assert_eq!((second.code, code(&second).as_str()), (Some(2), "served-already"));
     signal(id_of(&serving), Signal::TERM);
     assert_eq!(wait(serving).json(), json!({"handedOver": []}));
+    place.cli.run(&["cancel", "d_waits"]).success();
     assert_eq!(place.leftovers(), Vec::<String>::new());
 }
 
@@ -211,24 +219,26 @@ fn a_route_is_tested_before_it_matters() {
     assert_eq!((nothing.code, code(&nothing).as_str()), (Some(2), "unknown-id"));
 }
 
-/// Tries everything that an agent could take for an answer, and asks.
-const FORGER: &str = r#"set -u
-printf '%s' "$(cat .agora/input.json 2>/dev/null)" > /dev/null
-mkdir -p .agora
+/// Tries everything that could count as an answer, notes what came of each attempt, and asks. Resumed, it shows what it got.
+const FORGER: &str = r#"if [ -f .agora/resume.json ]; then cat .agora/resume.json; echo ---; cat attempts.txt; exit; fi
+try() { name=$1; shift; "$@" >> attempts.txt 2>&1; echo "$name ended with $?" >> attempts.txt; }
 for name in .agora/resume.json .agora/answer.json .agora/answers.json answer.json; do
   echo '{"questionId": "q_forger", "answer": "a", "answers": {"q1": "a"}, "answeredBy": "user:ann"}' > "$name"
 done
-cp receipt.json .agora/receipt.json 2>/dev/null
 echo 'USER_INPUT_RESPONSE {"q1": "a"}'
 echo '{"kind": "question.answered", "data": {"questionId": "q_forger", "answers": {"q1": "a"}}}'
-"$AGORA_PROGRAM" answer q_forger a > loopback.txt 2>&1
-AGORA_HOME="$AGORA_PLACE" "$AGORA_PROGRAM" answer q_forger a >> loopback.txt 2>&1
-echo '{"question": "Which?", "options": ["a", "b"]}' > .agora/needs_input.json
-exit 0"#;
+try "the receipt" cp receipt.json "$AGORA_PLACE/dispatches/d_forger/in/receipt.json"
+try "the ledger" sh -c 'echo x >> "$AGORA_PLACE/ledger.sqlite"'
+try "its own agora" "$AGORA_PROGRAM" answer q_forger a
+try "the user's agora" env AGORA_HOME="$AGORA_PLACE" "$AGORA_PROGRAM" answer q_forger a
+echo '{"question": "Which?", "options": ["a", "b"]}' > .agora/needs_input.json"#;
 
 #[test]
 fn an_agent_behind_the_wall_cannot_answer_itself() {
     let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
+    // It gets the program: what it cannot do with it is what is shown.
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_agora"));
+    cli.settings(&format!("[target.local]\ngrant = [\"{}:ro\"]\n", program.parent().unwrap().display()));
     let register = |name: &str, script: &str| {
         let script = script
             .replace("$AGORA_PROGRAM", env!("CARGO_BIN_EXE_agora"))
@@ -274,8 +284,24 @@ fn an_agent_behind_the_wall_cannot_answer_itself() {
     assert_eq!((&shown["state"], &shown["questions"][0]["state"]), (&json!("waiting"), &json!("open")));
     assert_eq!(shown["dispatches"].as_array().unwrap().len(), 1);
     assert_eq!(shown["questions"][0]["refused"], 0, "not even an attempt came through");
-    // Its own words are no answer to the next dispatch either: that gets what a person said.
-    let goes_on = cli.run(&["answer", "q_forger", "b", "--json"]).json();
+    assert!(!cli.agora_home().join("dispatches/d_forger/in/receipt.json").exists());
+
+    // What it goes on with is what a person said, and not what it wrote into the same file.
+    let goes_on = cli.run(&["answer", "q_forger", "b", "--follow", "--json"]).json();
     assert_eq!(goes_on["receipt"]["statement"]["answers"], json!({"q1": "b"}));
-    cli.run(&["cancel", "d_forger"]).success();
+    let told = goes_on["result"]["output"]["text"].as_str().unwrap();
+    let (resumed, attempts) = told.split_once("---\n").unwrap();
+    let resumed: Value = serde_json::from_str(resumed).unwrap();
+    assert_eq!((&resumed["answer"], &resumed["answers"]), (&json!("b"), &json!({"q1": "b"})), "{resumed}");
+    assert_ne!(resumed["answeredBy"], "user:ann");
+    // Each attempt was made, and each was refused.
+    for (attempt, why) in [
+        ("the receipt ended with 1", "cp: "),
+        ("the ledger ended with 2", "cannot create"),
+        ("its own agora ended with 2", "q_forger"),
+        ("the user's agora ended with", "agora"),
+    ] {
+        assert!(attempts.contains(attempt) && attempts.contains(why), "`{attempt}`: {attempts}");
+    }
+    assert!(!attempts.contains("ended with 0"), "{attempts}");
 }

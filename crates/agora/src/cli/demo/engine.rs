@@ -53,6 +53,8 @@ impl DemoEngine {
                 (context.config.dispatching()?, Dispatch::to(agent).input(task))
             }
         };
+        // Whoever plays may answer, and nobody else.
+        let dispatch = dispatch.owner(person::at_the_terminal().principal);
         let thread = agora.dispatch(dispatch.workspace(&self.repository).label("agora-demo")).await?;
         let told = tell(context, &agora, thread, &starter).await?;
         if let (Told::Alone, Some(dir)) = (told, &self.remove) {

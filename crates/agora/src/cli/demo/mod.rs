@@ -1,6 +1,7 @@
 //! `agora demo`: the pause before one's eyes, in a few seconds and without an account.
 
 mod engine;
+mod idle;
 mod offer;
 mod place;
 mod play;
@@ -30,7 +31,8 @@ use play::{End, Play};
     after_help = "Examples:\n  agora demo\n  agora demo --answer month-first\n  agora demo --keep --json"
 )]
 pub(super) struct Demo {
-    /// Answer the question with this; without it and without a terminal the demo answers, and says so
+    /// Answer the question with this; without it and without a terminal the demo answers its script, and says so; a real agent it never
+    /// answers
     #[arg(long, value_name = "VALUE")]
     answer: Option<String>,
     /// Leave the demo's directory where it is, and say where
@@ -48,27 +50,59 @@ enum Cast {
     Real(&'static Vendor),
 }
 
+impl Cast {
+    /// Sees that there will be an answer. A real agent's question is in the user's own ledger, and what is recorded there in a person's
+    /// name they have said: where nobody can be asked, nobody's silence is an answer.
+    fn see_somebody_answers(self, context: &Context, answer: Option<&str>) -> Result<(), Failure> {
+        match self {
+            Self::Real(vendor) if answer.is_none() && !context.ui.can_ask() => {
+                let name = vendor.name;
+                Err(Failure::wrong(
+                    "no-answer",
+                    format!("nobody is here to answer {name}, and the demo answers only its own script"),
+                )
+                .hint(format!(
+                    "`agora demo --agent {name} --answer 1` takes the first option, whatever it is"
+                ))
+                .hint("on a terminal, and without `--json`, you are asked"))
+            }
+            Self::Real(_) | Self::Scripted => Ok(()),
+        }
+    }
+}
+
 impl Demo {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         if self.agent.is_none() {
             self.see_answer()?;
         }
         let (cast, could) = offer::cast(context, self.agent.as_deref()).await?;
+        cast.see_somebody_answers(context, self.answer.as_deref())?;
         // From here on Ctrl-C cleans up first.
         let mut interrupts = Interrupts::listen()?;
         let place = Place::make(&context.config)?;
         let mut play = Play::new(context, &place, cast, self.answer);
         let mut played = play.perform(&mut interrupts, could).await;
-        if !matches!(played, Ok(End::Whole(_) | End::Unanswered)) {
+        // What is left open stays so only where all that it rests on stays as well.
+        let is_at_rest = match &played {
+            Ok(End::Whole(_) | End::Declined) => true,
+            Ok(End::Unanswered) => self.keep,
+            Ok(End::Interrupted) | Err(_) => false,
+        };
+        if !is_at_rest {
             played = play.clear_away().await.and(played);
         }
+        play.tell_leaving(&played, self.keep)?;
         drop(play);
         let kept = self.keep.then(|| place.keep());
         if let Some(dir) = &kept {
             context.ui.note(format_args!("kept: {}", dir.display()));
-            context
-                .ui
-                .hint(format_args!("`AGORA_HOME='{}' agora protocol check @`", dir.join("agora").display()));
+            let home = match cast {
+                Cast::Scripted => format!("AGORA_HOME='{}' ", dir.join("agora").display()),
+                Cast::Real(_) => String::new(),
+            };
+            let next = if matches!(played, Ok(End::Unanswered)) { "inbox" } else { "protocol check @" };
+            context.ui.hint(format_args!("`{home}agora {next}`"));
         }
         match played? {
             End::Whole(mut document) => {
@@ -80,7 +114,7 @@ impl Demo {
                 }
                 Ok(Exit::Done)
             }
-            End::Unanswered => Ok(Exit::Done),
+            End::Unanswered | End::Declined => Ok(Exit::Done),
             End::Interrupted => Ok(Exit::Interrupted),
         }
     }

@@ -26,8 +26,10 @@ const LOOK: Duration = Duration::from_millis(15);
 pub(super) enum End {
     /// With everything that it showed.
     Whole(Value),
-    /// Whoever was asked left.
+    /// Whoever was asked left it open.
     Unanswered,
+    /// Whoever was asked said that nobody will answer.
+    Declined,
     Interrupted,
 }
 
@@ -48,7 +50,7 @@ pub(super) struct Paused {
     pub(super) thread: String,
     pub(super) dispatch: DispatchId,
     question_hash: Option<String>,
-    engine: u32,
+    pub(super) engine: u32,
     /// The most processes that worked on it at once.
     busiest: usize,
     asked: bool,
@@ -92,10 +94,14 @@ impl<'a> Play<'a> {
         let agora = self.agora()?;
         let first = agora.find(paused.dispatch.as_str()).await?.describe().await?;
         self.show_question(&agora, &first).await?;
+        self.screen.step("It waits, and nothing runs").await?;
+        self.see_nothing_runs(&agora, &paused, &first).await?;
         drop(agora);
-        let (agora, asked) = self.prove_the_pause(&paused, &first).await?;
+        let (agora, asked) = self.kill_the_engine(&paused).await?;
         let opened = self.context.config.now();
-        let (given, by) = self.ask(&asked).await?;
+        let (given, by) = self.ask(&agora, &asked).await?;
+        // Once more, at the end of the wait, however long it was.
+        let idle = self.count(&agora, &paused, &first).await?;
         let (thread, answered) = agora.answer(&asked.id, &given, &by).await?;
         let last = self.go_on(&thread, &answered, interrupts).await?;
         let waited = waited(&first, &answered, opened);
@@ -104,7 +110,7 @@ impl<'a> Play<'a> {
         document["testBefore"] = json!(before);
         document["question"] = json!(asked.question);
         document["questionHash"] = json!(asked.hash);
-        document["whileWaiting"] = json!({"processes": 0, "containers": 0, "costUsd": 0.0});
+        document["whileWaiting"] = idle.document();
         document["processesWhileWorking"] = json!(paused.busiest);
         document["killedEngine"] = json!({"pid": paused.engine, "signal": 9});
         document["waitedMs"] = json!(waited);
@@ -193,29 +199,33 @@ impl<'a> Play<'a> {
         told.ok_or_else(|| Halt::Failed(Failure::bug("the demo's engine ended without a word")))
     }
 
-    /// Counts what is left of the dispatch, kills the engine, and lets another find the question.
-    async fn prove_the_pause(
-        &mut self,
+    /// Counts what is left of the dispatch, and tells it.
+    async fn see_nothing_runs(
+        &self,
+        agora: &Agora,
         paused: &Paused,
         first: &DispatchResult,
-    ) -> Result<(Agora, AskedQuestion), Halt> {
-        self.screen.step("It waits, and nothing runs").await?;
-        let dir = self.home().join("dispatches").join(paused.dispatch.as_str());
-        let left = processes::of_dispatch(&dir, &[std::process::id(), paused.engine]);
+    ) -> Result<(), Halt> {
+        let idle = self.count(agora, paused, first).await?;
         let spent = first.usage.as_ref().and_then(|usage| usage.cost_usd);
         let spent = spent.map(|usd| format!(" (${usd:.4} before)")).unwrap_or_default();
+        let cost = if idle.cost_usd > 0.0 { format!("${:.4}", idle.cost_usd) } else { "$0".to_owned() };
+        let containers = idle.containers.map(|count| format!("containers: {count}; ")).unwrap_or_default();
         self.screen.say(&format!(
-            "processes of the dispatch: {} ({} while it worked); {}cost: $0{spent}",
-            left.len(),
+            "processes of the dispatch: {} ({} while it worked); {containers}cost: {cost}{spent}",
+            idle.processes.len(),
             paused.busiest,
-            // A worker that is a process of this machine never had one.
-            if first.image.is_none() { "containers: 0; " } else { "" }
         ))?;
-        if !left.is_empty() {
-            return Err(Halt::Failed(Failure::bug(format!(
-                "something of the dispatch still runs: {left:?}"
-            ))));
+        match idle.processes.as_slice() {
+            [] => Ok(()),
+            left => {
+                Err(Halt::Failed(Failure::bug(format!("something of the dispatch still runs: {left:?}"))))
+            }
         }
+    }
+
+    /// Kills the engine, and lets another find the question.
+    async fn kill_the_engine(&mut self, paused: &Paused) -> Result<(Agora, AskedQuestion), Halt> {
         if let Some(mut engine) = self.engine.take() {
             engine.kill().map_err(|error| {
                 Failure::outside("not-killed", "the engine was not killed").because(error)
@@ -240,36 +250,33 @@ impl<'a> Play<'a> {
         Ok((agora, asked))
     }
 
-    /// Gets an answer: from the command line, from a person, or loudly from the demo itself.
-    async fn ask(&mut self, asked: &AskedQuestion) -> Result<(Given, Answerer), Halt> {
+    /// Gets an answer: from the command line, from a person, or loudly from the demo itself, which answers its own script and nobody
+    /// else.
+    async fn ask(&mut self, agora: &Agora, asked: &AskedQuestion) -> Result<(Given, Answerer), Halt> {
         let asks_here = self.answer.is_none() && self.context.ui.can_ask();
         self.screen.step(if asks_here { "You answer" } else { "Somebody answers" }).await?;
+        let me = person::at_the_terminal();
         if let Some(answer) = &self.answer {
             self.screen.say(&format!("`{}`, by --answer", plain(answer)))?;
-            return Ok((Given::Text(answer.clone()), person::at_the_terminal()));
+            return Ok((Given::Text(answer.clone()), me));
         }
         if !self.context.ui.can_ask() {
-            let default = match self.cast {
-                Cast::Scripted => script::DEFAULT.to_owned(),
-                Cast::Real(_) => first_option(asked).ok_or_else(|| {
-                    Failure::wrong("no-answer", "nobody is here to answer").hint("`--answer VALUE` answers")
-                })?,
-            };
+            self.cast.see_somebody_answers(self.context, None)?;
             self.screen
-                .say(&format!("no terminal: answering `{}` for you, as --answer would", plain(&default)))?;
-            let by = Answerer::new(person::at_the_terminal().principal, "demo");
-            return Ok((Given::Text(default), by));
+                .say(&format!("no terminal: answering `{}` for you, as --answer would", script::DEFAULT))?;
+            return Ok((Given::from(script::DEFAULT), Answerer::new(me.principal, "demo")));
         }
         let unheard = |error| Failure::outside("terminal-lost", "the terminal cannot be read").because(error);
         let offer = Offer { diff: None, helpers: &self.context.config.helpers(), skip: false };
-        match ask::ask(&asked.question, offer).map_err(unheard)? {
-            Asked::Interrupted => Err(Halt::End(End::Interrupted)),
-            Asked::Answer(given) => Ok((given, person::at_the_terminal())),
-            Asked::Leave | Asked::Skip | Asked::Decline => {
-                self.screen.say("You left it open. In your own work it would wait, for days if need be; this one is gone with the demo.")?;
-                Err(Halt::End(End::Unanswered))
+        Err(Halt::End(match ask::ask(&asked.question, offer).map_err(unheard)? {
+            Asked::Answer(given) => return Ok((given, me)),
+            Asked::Interrupted => End::Interrupted,
+            Asked::Leave | Asked::Skip => End::Unanswered,
+            Asked::Decline => {
+                agora.decline(&asked.id, &me).await?;
+                End::Declined
             }
-        }
+        }))
     }
 
     async fn go_on(
@@ -305,7 +312,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    fn home(&self) -> std::path::PathBuf {
+    pub(super) fn home(&self) -> std::path::PathBuf {
         match self.cast {
             Cast::Scripted => self.place.home(),
             Cast::Real(_) => self.context.config.home().to_owned(),
@@ -317,13 +324,6 @@ impl<'a> Play<'a> {
 fn waited(first: &DispatchResult, answered: &Answered, opened: Timestamp) -> u64 {
     let from = first.ended_at.unwrap_or(opened).as_millis();
     u64::try_from(answered.receipt.statement.at.as_millis() - from).unwrap_or(0)
-}
-
-fn first_option(asked: &AskedQuestion) -> Option<String> {
-    match asked.question.items() {
-        [item] => item.options().first().map(|choice| choice.label.clone()),
-        _ => None,
-    }
 }
 
 /// What the engine's process said went wrong.

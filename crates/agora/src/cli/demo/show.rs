@@ -5,7 +5,7 @@ use agora_engine::{Agora, Answered, DispatchResult};
 use serde_json::{Value, json};
 
 use super::Cast;
-use super::play::{Halt, Paused, Play};
+use super::play::{End, Halt, Paused, Play};
 use crate::cli::{Context, counted, span};
 use crate::failure::Failure;
 use crate::plain::plain;
@@ -31,6 +31,18 @@ impl Play<'_> {
         Ok(
             json!({"agent": self.agent(), "threadId": result.thread_id, "asked": false, "state": result.state}),
         )
+    }
+
+    /// Says what became of a question that got no answer.
+    pub(super) fn tell_leaving(&self, played: &Result<End, Failure>, keep: bool) -> Result<(), Failure> {
+        self.screen.say(match played {
+            Ok(End::Unanswered) if keep => "You left it open, and it waits, for days if need be.",
+            Ok(End::Unanswered) => {
+                "You left it open. In your own work it would wait, for days if need be; this one was cancelled, because its place goes with the demo."
+            }
+            Ok(End::Declined) => "You declined: its thread has ended, and nothing waits any more.",
+            Ok(End::Whole(_) | End::Interrupted) | Err(_) => return Ok(()),
+        })
     }
 
     pub(super) async fn show_question(&self, agora: &Agora, first: &DispatchResult) -> Result<(), Halt> {

@@ -42,23 +42,24 @@ pub(super) async fn ask(
         Ok(Pause::Over(exit))
     };
     let mut despite = Despite::Nothing;
+    let me = person::at_the_terminal();
     loop {
         let given = match ask::ask(&asked.asked, offer).map_err(unheard)? {
             Asked::Interrupted => return open(Exit::Interrupted),
             Asked::Leave | Asked::Skip => return open(Exit::Paused),
-            Asked::Decline => {
-                agora.decline(id, &person::at_the_terminal()).await?;
+            Asked::Decline => agora.decline(id, &me).await.map(|()| None),
+            Asked::Answer(given) => agora.answer_despite(despite, id, &given, &me).await.map(Some),
+        };
+        match given {
+            Ok(None) => {
                 context.ui.note("declined; its thread has ended");
                 return Ok(Pause::Over(Exit::Failed));
             }
-            Asked::Answer(given) => given,
-        };
-        match agora.answer_despite(despite, id, &given, &person::at_the_terminal()).await {
-            Ok((_, answered)) if !answered.goes_on => {
+            Ok(Some((_, answered))) if !answered.goes_on => {
                 context.ui.note("it stops here, and its thread has ended");
                 return Ok(Pause::Over(Exit::Failed));
             }
-            Ok((thread, _)) => return Ok(Pause::GoesOn(Box::new(thread))),
+            Ok(Some((thread, _))) => return Ok(Pause::GoesOn(Box::new(thread))),
             // They see it now, and may say the same again.
             Err(Error::Answer(Refusal::Changed { stale, .. })) => {
                 despite = tell_changed(context, &stale);
@@ -66,14 +67,29 @@ pub(super) async fn ask(
             Err(error @ Error::Answer(Refusal::Unfit { .. })) => {
                 context.ui.failure(&error.into());
             }
-            // Somebody was faster. It goes on all the same, and that is what this command waits for.
-            Err(error @ Error::Answer(Refusal::AnsweredBefore { .. })) => {
-                context.ui.warn(error);
-                return Ok(Pause::GoesOn(Box::new(agora.find(id.as_str()).await?.latest().await?)));
+            Err(error @ Error::Answer(Refusal::AnsweredBefore { .. } | Refusal::Closed { .. })) => {
+                return follows(context, agora, dispatch, error).await;
             }
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Somebody was faster, or its time was over. Where it goes on all the same, that is what this command waits for.
+async fn follows(
+    context: &Context,
+    agora: &Agora,
+    asker: &DispatchId,
+    refused: Error,
+) -> Result<Pause, Failure> {
+    let latest = agora.find(asker.as_str()).await?.latest().await?;
+    if latest.dispatch_id() == asker {
+        return Err(refused.into());
+    }
+    let Failure { message, causes, .. } = refused.into();
+    let why = causes.first().map(|cause| format!(": {cause}")).unwrap_or_default();
+    context.ui.warn(format_args!("{message}{why}; it goes on as {}", latest.dispatch_id()));
+    Ok(Pause::GoesOn(Box::new(latest)))
 }
 
 /// Says what belongs to a question: why it is asked, and what was changed until then.

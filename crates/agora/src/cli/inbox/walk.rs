@@ -9,7 +9,7 @@ use agora_engine::{Agora, Answerer, Despite, Error, Name, Refusal};
 use super::waits;
 use crate::ask::{self, Asked, Offer};
 use crate::asking;
-use crate::cli::answer::give;
+use crate::cli::answer::{give, give_up};
 use crate::cli::dispatch::pause::{tell_about, tell_changed, unheard};
 use crate::cli::{Context, span};
 use crate::diff::Diff;
@@ -107,7 +107,7 @@ impl Walk<'_> {
                     return Ok(Next::Question);
                 }
                 Asked::Decline => {
-                    match self.agora.decline(&open.question_id, &self.by).await {
+                    match give_up(self.context, self.agora, &open.question_id, &self.by).await? {
                         Ok(()) => {
                             self.tally.declined += 1;
                             self.context.ui.note("declined; its thread has ended\n");
