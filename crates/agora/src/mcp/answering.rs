@@ -2,7 +2,7 @@
 
 use agora_core::QuestionId;
 use agora_core::state::ThreadState;
-use agora_engine::{Answerer, Error, Given, Refusal};
+use agora_engine::{Answerer, Error, Given, Refusal, Thread};
 
 use super::Trouble;
 use super::arguments::{AnswerArguments, IdArguments};
@@ -18,15 +18,15 @@ impl Desk {
         arguments: AnswerArguments,
     ) -> Result<AnsweredReply, Trouble> {
         let opened = self.opened().await?;
-        let question = self.question(opened, &arguments.question_id).await?;
+        let (thread, question) = self.question(opened, client, &arguments.question_id).await?;
         let given = match (arguments.answer, arguments.answers) {
             (Some(text), None) => Given::Text(text),
             (None, Some(values)) => Given::ByItem(values),
             _ => return Err(Trouble::new("bad-arguments", "give `answer` or `answers`, and one of them")),
         };
-        self.refuse_secrets(opened, &question).await?;
+        self.refuse_secrets(&thread, &question).await?;
         // A model has no words of its own here: it passes on what its user said, and that is recorded.
-        let by = Answerer::new(self.around.person(), client.door()).relayed_by(client.agent());
+        let by = client.relays(self.around.person());
         let answered = opened.agora.answer(&question, &given, &by).await;
         let (thread, answered) = match answered {
             Ok(answered) => answered,
@@ -64,9 +64,8 @@ impl Desk {
     }
 
     /// A secret goes neither through a form nor through a model.
-    async fn refuse_secrets(&self, opened: &Opened, question: &QuestionId) -> Result<(), Trouble> {
-        let thread = self.thread(opened, question.as_str()).await?;
-        let Some(open) = self.open_now(&thread).await?.filter(|open| open.id == *question) else {
+    async fn refuse_secrets(&self, thread: &Thread, question: &QuestionId) -> Result<(), Trouble> {
+        let Some(open) = self.open_now(thread).await?.filter(|open| open.id == *question) else {
             return Ok(());
         };
         if !wants_a_secret(&open.question) {
@@ -77,21 +76,31 @@ impl Desk {
             .for_user(line_for_user(question, open.question.items())))
     }
 
-    async fn question(&self, opened: &Opened, text: &str) -> Result<QuestionId, Trouble> {
+    /// Finds a question by its id, or as the one that is open in a thread.
+    async fn question(
+        &self,
+        opened: &Opened,
+        client: &Client,
+        text: &str,
+    ) -> Result<(Thread, QuestionId), Trouble> {
+        let thread = self.thread(opened, client, text).await?;
         if let Ok(id) = text.parse() {
-            return Ok(id);
+            return Ok((thread, id));
         }
-        let thread = self.thread(opened, text).await?;
         let open = self.open_now(&thread).await?;
-        open.map(|open| open.id).ok_or_else(|| {
+        open.map(|open| (thread, open.id)).ok_or_else(|| {
             Trouble::new("nothing-asked", format!("`{text}` has no open question"))
                 .hint("agora_questions_list shows what is open")
         })
     }
 
-    pub(crate) async fn cancel(&self, arguments: IdArguments) -> Result<CancelledReply, Trouble> {
+    pub(crate) async fn cancel(
+        &self,
+        client: &Client,
+        arguments: IdArguments,
+    ) -> Result<CancelledReply, Trouble> {
         let opened = self.opened().await?;
-        let thread = self.thread(opened, &arguments.id).await?;
+        let thread = self.thread(opened, client, &arguments.id).await?;
         let view = thread.cancel().await.map_err(|error| self.explain(error))?;
         let state = match view.thread.state() {
             ThreadState::Cancelled => "cancelled",

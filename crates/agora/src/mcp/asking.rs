@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use agora_core::question::Question;
 use agora_core::state::{AskedQuestion, QuestionState};
 use agora_core::{ContentHash, QuestionId, ThreadId};
-use agora_engine::{Answerer, Error, Refusal, Thread};
+use agora_engine::{Error, Refusal, Thread};
 use rmcp::model::{ElicitRequest, ElicitRequestParams, InputRequest, InputRequiredResult, InputResponses};
 
 use super::Trouble;
-use super::client::Client;
+use super::client::{Asking, Client};
 use super::desk::{Desk, Opened};
-use super::form::{Filled, filled_json, form};
+use super::form::{Filled, filled_json, form, wants_a_secret};
 
 /// A question that is open now.
 #[derive(Clone, Debug)]
@@ -39,6 +39,13 @@ pub(crate) enum Outcome {
 /// Returns the question of a thread that is open.
 pub(crate) fn open_question(questions: &[AskedQuestion]) -> Option<&AskedQuestion> {
     questions.iter().rev().find(|asked| asked.state == QuestionState::Open)
+}
+
+impl OpenNow {
+    /// Returns how it is asked through a client. A secret goes through no form.
+    pub(crate) fn asking(&self, client: &Client) -> Asking {
+        if wants_a_secret(&self.question) { Asking::Plain } else { client.asking }
+    }
 }
 
 impl Desk {
@@ -83,7 +90,7 @@ impl Desk {
         question: &QuestionId,
         filled: Filled,
     ) -> Result<Outcome, Trouble> {
-        let by = Answerer::new(self.around.person(), client.door());
+        let by = client.answers(self.around.person());
         let answered = match filled {
             Filled::Dismissed => return Ok(Outcome::Left),
             Filled::Nonsense => return Ok(Outcome::Unfit("nothing was filled in".to_owned())),

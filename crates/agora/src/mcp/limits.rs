@@ -18,7 +18,7 @@ pub(crate) async fn check(desk: &Desk, opened: &Opened, client: &Client, more: u
         )
         .hint(format!("`[mcp] max_depth` is {max_depth}")));
     }
-    let own = Filter { label: Some(client.owner.clone()), ..Filter::default() };
+    let own = Filter { label: Some(client.counted_as.clone()), ..Filter::default() };
     let live = vec![StateWord::Accepted, StateWord::Running];
     let (most_live, most) = (count(max_live), count(max_dispatches));
     let live = Filter { states: Some(live), most: most_live.saturating_add(1), ..own.clone() };

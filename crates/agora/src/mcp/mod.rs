@@ -8,6 +8,7 @@
 //!  form        a question ─▶ a form, and what was filled in ─▶ an answer
 //!  state       the sealed state of a call that asks                tasks      a thread as a task
 //!  limits      how much one client may start                       workspaces what an agent may be given to work on
+//!  reach       which threads a client may see and touch            handing_on what an agent's dispatches get instead of its token
 //!  resources   the rest of what does not fit                       http, token  the same over a socket, for who has a token
 //! ```
 //!
@@ -24,9 +25,11 @@ pub(crate) mod client;
 pub(crate) mod desk;
 mod dispatching;
 pub(crate) mod form;
+mod handing_on;
 mod http;
 mod limits;
 mod looking;
+mod reach;
 mod reply;
 pub(crate) mod resources;
 mod server;

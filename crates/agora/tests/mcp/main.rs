@@ -2,9 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "a test fails loudly")]
 #![expect(clippy::print_stderr, reason = "a run tells what a suite counted")]
 
+mod agents;
 mod clients;
 mod hostile;
 mod install;
 mod interop;
 mod orchestrator;
 mod support;
+mod tasks;
+mod web;
