@@ -20,6 +20,7 @@ impl Desk {
     ) -> Result<DispatchedReply, Trouble> {
         let opened = self.opened().await?;
         let inputs = inputs(&arguments)?;
+        let _turn = self.turns.take(client).await;
         limits::check(self, opened, client, inputs.len()).await?;
         let request = self.request(opened, client, &arguments).await?;
         let handed_on = self.handed_on(opened, client, &request).await?;
@@ -37,15 +38,36 @@ impl Desk {
             opened.agora.check(request).await.map_err(|error| self.explain(error))?;
         }
         let mut threads = Vec::new();
+        match self.begin(opened, requests, &mut threads).await {
+            Ok(()) => self.dispatched(opened, &threads).await,
+            Err(trouble) => Err(self.taken_back(&threads, trouble).await),
+        }
+    }
+
+    /// Records the dispatches and has them carried. What was recorded is in `threads`, also when it fails.
+    async fn begin(
+        &self,
+        opened: &Opened,
+        requests: Vec<Dispatch>,
+        threads: &mut Vec<Thread>,
+    ) -> Result<(), Trouble> {
         for request in requests {
             threads.push(opened.agora.accept(request).await.map_err(|error| self.explain(error))?);
         }
-        let new: Vec<_> =
-            threads.iter().filter(|thread| thread.is_new()).map(|thread| thread.id().clone()).collect();
-        if !new.is_empty() {
-            self.around.carry(&new)?;
+        let new: Vec<_> = new(threads).map(|thread| thread.id().clone()).collect();
+        if new.is_empty() { Ok(()) } else { self.around.carry(&new) }
+    }
+
+    /// Cancels what was begun before something failed, and says what could not be.
+    async fn taken_back(&self, threads: &[Thread], mut trouble: Trouble) -> Trouble {
+        for thread in new(threads) {
+            if let Err(error) = thread.cancel().await {
+                let why = self.explain(error).message;
+                trouble =
+                    trouble.hint(format!("`{}` was begun and could not be cancelled: {why}", thread.id()));
+            }
         }
-        self.dispatched(opened, &threads).await
+        trouble
     }
 
     async fn dispatched(&self, opened: &Opened, threads: &[Thread]) -> Result<DispatchedReply, Trouble> {
@@ -116,7 +138,7 @@ impl Desk {
         request =
             arguments.timeout_seconds.iter().fold(request, |request, time| request.timeout_seconds(*time));
         let own = self.subagent(opened, subagent).await?.budget;
-        let asked = arguments.budget.clone().map(Into::into);
+        let asked = arguments.budget.clone().map(TryInto::try_into).transpose()?;
         let budget = limits::budget(asked, own, opened.settings.max_usd);
         Ok(budget.into_iter().fold(request, Dispatch::budget))
     }
@@ -145,6 +167,10 @@ fn inputs(arguments: &DispatchArguments) -> Result<Vec<Map<String, Value>>, Trou
             Err(Trouble::new("bad-arguments", words))
         }
     }
+}
+
+fn new(threads: &[Thread]) -> impl Iterator<Item = &Thread> {
+    threads.iter().filter(|thread| thread.is_new())
 }
 
 /// A person's programs share their keys, so that one that starts anew finds its dispatches again. An agent's are its own: by another's it

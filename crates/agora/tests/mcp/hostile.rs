@@ -320,26 +320,6 @@ fn over_http_a_deep_agent_may_look_and_not_dispatch() {
 }
 
 #[test]
-fn a_client_starts_no_more_than_the_user_allows() {
-    let place = place();
-    place.cli.settings("[mcp]\nmax_live = 2\nmax_dispatches = 3\n");
-    place.agent("quick", "true");
-    place.agent("sleeper", "sleep 600");
-    let mut wire = Wire::start(&place, json!({}));
-    let three = refusal(&wire.call("agora_dispatch", json!({"subagent": "quick", "inputs": [{}, {}, {}]})));
-    assert_eq!(three["code"], "limit-live");
-    let two = wire.done("agora_dispatch", json!({"subagent": "sleeper", "inputs": [{}, {}]}));
-    assert_eq!(refusal(&wire.call("agora_dispatch", json!({"subagent": "quick"})))["code"], "limit-live");
-    for started in two["dispatches"].as_array().unwrap() {
-        wire.done("agora_dispatch_cancel", json!({"id": started["threadId"]}));
-    }
-    wire.done("agora_dispatch", json!({"subagent": "quick"}));
-    let more = wire.call("agora_dispatch", json!({"subagent": "quick"}));
-    let code = refusal(&more)["code"].clone();
-    assert!(code == "limit-dispatches" || code == "limit-live", "{more}");
-}
-
-#[test]
 fn a_secret_is_asked_for_neither_in_a_form_nor_by_the_model() {
     let place = place();
     place.agent(

@@ -7,6 +7,7 @@ mod clients;
 mod hostile;
 mod install;
 mod interop;
+mod limits;
 mod orchestrator;
 mod support;
 mod tasks;

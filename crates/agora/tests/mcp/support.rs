@@ -42,6 +42,12 @@ impl Place {
         self.cli.run(&["thread", "show", id, "--json"]).json()
     }
 
+    /// Returns what a dispatch's worker was told.
+    pub(crate) fn manifest(&self, dispatch: &str) -> Value {
+        let file = self.cli.agora_home().join("dispatches").join(dispatch).join("in/manifest.json");
+        serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
+    }
+
     /// Returns the record that answered or declined the last question of a thread.
     pub(crate) fn closing(&self, thread: &str) -> Value {
         let story = self.cli.run(&["dispatch", "watch", thread, "--json"]).success();

@@ -90,6 +90,11 @@ impl Web {
         Self { address: address.to_owned(), token: token.to_owned(), capabilities, name: "web".to_owned() }
     }
 
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        self.name = name.to_owned();
+        self
+    }
+
     pub(crate) fn request(&self, method: &str, params: Value) -> Value {
         self.request_with("", method, params)
     }
