@@ -8,8 +8,8 @@ use super::Trouble;
 use super::arguments::{AnswerArguments, IdArguments};
 use super::client::Client;
 use super::desk::{Desk, Opened};
-use super::form::wants_a_secret;
-use super::reply::{AnsweredReply, CancelledReply, line_for_user, quoted};
+use super::reply::{AnsweredReply, CancelledReply, quoted};
+use super::secrets::{LINE, credential_in, wants_a_secret};
 
 impl Desk {
     pub(crate) async fn answer(
@@ -24,7 +24,7 @@ impl Desk {
             (None, Some(values)) => Given::ByItem(values),
             _ => return Err(Trouble::new("bad-arguments", "give `answer` or `answers`, and one of them")),
         };
-        self.refuse_secrets(&thread, &question).await?;
+        self.refuse_secrets(&thread, &question, &given).await?;
         // A model has no words of its own here: it passes on what its user said, and that is recorded.
         let by = client.relays(self.around.person());
         let answered = opened.agora.answer(&question, &given, &by).await;
@@ -63,17 +63,26 @@ impl Desk {
             .hint("show your user the question and the line; when they have answered, call agora_wait")
     }
 
-    /// A secret goes neither through a form nor through a model.
-    async fn refuse_secrets(&self, thread: &Thread, question: &QuestionId) -> Result<(), Trouble> {
-        let Some(open) = self.open_now(thread).await?.filter(|open| open.id == *question) else {
-            return Ok(());
+    /// A secret goes neither through a form nor through a model, whether it is asked for or only given.
+    async fn refuse_secrets(
+        &self,
+        thread: &Thread,
+        question: &QuestionId,
+        given: &Given,
+    ) -> Result<(), Trouble> {
+        let open = self.open_now(thread).await?.filter(|open| open.id == *question);
+        let words = match (credential_in(given), open) {
+            (Some(pattern), _) => {
+                format!("the answer looks like a secret ({pattern}), which must not go through a model")
+            }
+            (None, Some(open)) if wants_a_secret(&open.question) => {
+                "the question asks for a secret, which must not go through a model".to_owned()
+            }
+            (None, _) => return Ok(()),
         };
-        if !wants_a_secret(&open.question) {
-            return Ok(());
-        }
-        Err(Trouble::new("not-entitled", "the question asks for a secret, which must not go through a model")
-            .hint("a secret reaches an agent by an env bundle: `agora env register --name NAME --secret KEY=prompt`")
-            .for_user(line_for_user(question, open.question.items())))
+        Err(Trouble::new("not-entitled", words)
+            .hint("a secret reaches an agent by an env bundle; cancel this thread, and dispatch it again with that bundle")
+            .for_user(LINE))
     }
 
     /// Finds a question by its id, or as the one that is open in a thread.

@@ -11,7 +11,8 @@ use rmcp::model::{ElicitRequest, ElicitRequestParams, InputRequest, InputRequire
 use super::Trouble;
 use super::client::{Asking, Client};
 use super::desk::{Desk, Opened};
-use super::form::{Filled, filled_json, form, wants_a_secret};
+use super::form::{Filled, filled_json, form};
+use super::secrets::{LINE, credential_in, wants_a_secret};
 
 /// A question that is open now.
 #[derive(Clone, Debug)]
@@ -90,6 +91,12 @@ impl Desk {
         question: &QuestionId,
         filled: Filled,
     ) -> Result<Outcome, Trouble> {
+        if let Filled::Answer(given) = &filled
+            && let Some(pattern) = credential_in(given)
+        {
+            // It has gone through the client; at least it does not stand in the ledger.
+            return Ok(Outcome::Unfit(format!("it looks like a secret ({pattern}), which `{LINE}` stores")));
+        }
         let by = client.answers(self.around.person());
         let answered = match filled {
             Filled::Dismissed => return Ok(Outcome::Left),

@@ -5,7 +5,7 @@
 //!  server      the protocol's requests ─▶ what follows            tools      the nine tools, as models read them
 //!  client      who calls, and what they can do                    arguments  what a tool is given, checked
 //!  dispatching, waiting, answering, looking: one file for what a tool does    reply   what goes back, in bounds
-//!  form        a question ─▶ a form, and what was filled in ─▶ an answer
+//!  form        a question ─▶ a form, and what was filled in ─▶ an answer       secrets   what goes through neither
 //!  state       the sealed state of a call that asks                tasks      a thread as a task
 //!  limits      how much one client may start                       workspaces what an agent may be given to work on
 //!  reach       which threads a client may see and touch            handing_on what an agent's dispatches get instead of its token
@@ -32,6 +32,7 @@ mod looking;
 mod reach;
 mod reply;
 pub(crate) mod resources;
+mod secrets;
 mod server;
 mod state;
 mod tasks;

@@ -19,7 +19,7 @@ use super::arguments::{LONGEST_WAIT_SECONDS, Until, WaitArguments};
 use super::asking::{OpenNow, Outcome, open_question, response};
 use super::client::{Asking, Client};
 use super::desk::{Desk, Opened};
-use super::form::{filled, wants_a_secret};
+use super::form::filled;
 use super::reply::{AskedReply, ThreadReply, WaitStatus, WaitedReply};
 
 /// How long a person may look at a form before the call is given back to the model. The question stays open.
@@ -144,14 +144,8 @@ impl Desk {
 
     pub(crate) async fn needs_input(&self, thread: &Thread, open: &OpenNow) -> Result<WaitedReply, Trouble> {
         let result = thread.describe().await.map_err(|error| self.explain(error))?;
-        let mut question = AskedReply::new(&open.id, &open.thread, &open.subagent, &open.question);
-        let mut next = question.how_to_answer.clone();
-        if wants_a_secret(&open.question) {
-            next = "It asks for a secret, which must not go through you. Ask your user to store it (`agora env register --name NAME \
-                    --secret KEY=prompt`), cancel this thread, and dispatch it again with that env bundle."
-                .to_owned();
-            question.how_to_answer.clone_from(&next);
-        }
+        let question = AskedReply::new(&open.id, &open.thread, &open.subagent, &open.question);
+        let next = question.how_to_answer.clone();
         Ok(WaitedReply {
             status: WaitStatus::NeedsInput,
             question: Some(question),

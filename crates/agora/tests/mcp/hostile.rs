@@ -322,18 +322,51 @@ fn over_http_a_deep_agent_may_look_and_not_dispatch() {
 #[test]
 fn a_secret_is_asked_for_neither_in_a_form_nor_by_the_model() {
     let place = place();
-    place.agent(
-        "needy",
-        r#"echo '{"question": "What is the API key of staging?"}' > .agora/needs_input.json"#,
-    );
-    let mut wire = Wire::start(&place, json!({"elicitation": {}}));
-    wire.dispatch("needy");
-    let waited = wire.done("agora_wait", json!({}));
-    assert_eq!(waited["status"], "needs_input");
-    assert!(waited["next"].as_str().unwrap().contains("must not go through you"), "{waited}");
-    let question = &waited["question"]["questionId"];
-    let refused =
-        refusal(&wire.call("agora_answer", json!({"questionId": question, "answer": "sk-very-secret"})));
-    assert_eq!(refused["code"], "not-entitled");
-    assert!(!refused.to_string().contains("sk-very-secret"), "{refused}");
+    let stored = "agora env register --name NAME --secret KEY=prompt";
+    for (subagent, asks) in [
+        ("keyed", r#"{"question": "What is the API key of staging?"}"#),
+        ("hub", r#"{"question": "Paste your GitHub token"}"#),
+        (
+            "around",
+            r#"{"question": "What is it?", "context": "I need the database password of production to go on."}"#,
+        ),
+    ] {
+        place.agent(subagent, &format!("echo '{asks}' > .agora/needs_input.json"));
+        let mut wire = Wire::start(&place, json!({"elicitation": {}}));
+        wire.dispatch(subagent);
+        let waited = wire.done("agora_wait", json!({}));
+        assert_eq!(waited["status"], "needs_input", "{waited}");
+        assert!(waited["next"].as_str().unwrap().contains("must not go through you"), "{waited}");
+        assert_eq!(waited["question"]["forYourUser"], stored, "no line that a shell would keep");
+        let listed = wire.done("agora_questions_list", json!({"mine": true}));
+        assert_eq!(listed["questions"][0]["forYourUser"], stored);
+        let question = &waited["question"]["questionId"];
+        let refused =
+            refusal(&wire.call("agora_answer", json!({"questionId": question, "answer": "sk-very-secret"})));
+        assert_eq!((&refused["code"], &refused["forYourUser"]), (&json!("not-entitled"), &json!(stored)));
+        assert!(!refused.to_string().contains("sk-very-secret"), "{refused}");
+    }
+}
+
+#[test]
+fn a_secret_that_nobody_asked_for_is_not_taken() {
+    let place = place();
+    place.agent("open", r#"echo '{"question": "What now?"}' > .agora/needs_input.json"#);
+    let secret = &format!("ghp_{}", "a1".repeat(18));
+    let mut plain = Wire::start(&place, json!({}));
+    let thread = plain.dispatch("open");
+    let question = plain.done("agora_wait", json!({}))["question"]["questionId"].clone();
+    let refused = refusal(&plain.call("agora_answer", json!({"questionId": question, "answer": secret})));
+    assert_eq!(refused["code"], "not-entitled", "{refused}");
+    assert!(!refused.to_string().contains(secret), "{refused}");
+
+    let mut forms = Wire::start(&place, json!({"elicitation": {}}));
+    let asked = forms.call("agora_wait", json!({"threads": [thread]}));
+    let state = asked["result"]["requestState"].as_str().unwrap();
+    let again = come_back(&mut forms, state, filled(question.as_str().unwrap(), secret));
+    assert_eq!(again["result"]["resultType"], "input_required", "{again}");
+    assert!(again.to_string().contains("it looks like a secret (github-token)"), "{again}");
+    assert_eq!(place.thread(&thread)["state"], "waiting");
+    let story = place.cli.run(&["dispatch", "watch", &thread, "--json"]).success();
+    assert!(!story.contains(secret), "it does not stand in the ledger");
 }
