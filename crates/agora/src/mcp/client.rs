@@ -138,18 +138,22 @@ pub(crate) fn is_own_label(label: &str) -> bool {
     OWN_LABELS.iter().any(|own| label.starts_with(own))
 }
 
+/// Returns what whoever has a token is known by. An agent is not known by the name of a person's token, also when the two are the same.
+pub(crate) fn owner(claims: &Claims) -> Name {
+    claims.holder.as_ref().map_or_else(|| family(claims), |dispatch| label(&format!("mcp.agent.{dispatch}")))
+}
+
+/// Returns what is counted together: a token with those that agora made from it.
+fn family(Claims { name, depth, .. }: &Claims) -> Name {
+    label(&if *depth > 0 { format!("mcp.agent.{name}") } else { format!("mcp.token.{name}") })
+}
+
 /// Returns by what a client's dispatches are known and counted, and how deep it stands.
 fn standing(connection: &Connection, claims: Option<&Claims>) -> (Name, Name, u32) {
     let alone = |owner: Name, depth| (owner.clone(), owner, depth);
     match (connection, claims) {
         (Connection::Alone(word), _) => alone(label(&format!("mcp.process.{word}")), 0),
-        (Connection::Shared, Some(Claims { name, depth, holder, .. })) => {
-            let family = label(&format!("mcp.token.{name}"));
-            match holder {
-                Some(dispatch) => (label(&format!("mcp.agent.{dispatch}")), family, *depth),
-                None => alone(family, *depth),
-            }
-        }
+        (Connection::Shared, Some(claims)) => (owner(claims), family(claims), claims.depth),
         // Nobody comes this way: the door asks for a token. If one did, they would be nobody's.
         (Connection::Shared, None) => alone(label("mcp.nobody"), u32::MAX),
     }
@@ -203,9 +207,11 @@ mod tests {
         let own = |label: &str, depth| (label.to_owned(), label.to_owned(), depth);
         assert_eq!(stands(&Connection::Alone("7-12".to_owned()), None), own("mcp.process.7-12", 0));
         let planner = Claims::new("planner".parse().unwrap(), 1, Timestamp::from_millis(0));
-        assert_eq!(stands(&Connection::Shared, Some(&planner)), own("mcp.token.planner", 1));
+        assert_eq!(stands(&Connection::Shared, Some(&planner)), own("mcp.agent.planner", 1));
+        let person = Claims::new("planner".parse().unwrap(), 0, Timestamp::from_millis(0));
+        assert_eq!(stands(&Connection::Shared, Some(&person)), own("mcp.token.planner", 0));
         let below = planner.one_deeper("d_7f3".parse().unwrap());
-        let labels = ("mcp.agent.d_7f3".to_owned(), "mcp.token.planner".to_owned(), 2);
+        let labels = ("mcp.agent.d_7f3".to_owned(), "mcp.agent.planner".to_owned(), 2);
         assert_eq!(stands(&Connection::Shared, Some(&below)), labels);
         assert_eq!(stands(&Connection::Shared, None).2, u32::MAX, "nobody is trusted with nothing");
         let longest = Claims::new("x".repeat(NAME_LENGTH).parse().unwrap(), 1, Timestamp::from_millis(0));

@@ -9,7 +9,7 @@
 //!  state       the sealed state of a call that asks                tasks      a thread as a task
 //!  limits      how much one client may start                       workspaces what an agent may be given to work on
 //!  reach       which threads a client may see and touch            handing_on what an agent's dispatches get instead of its token
-//!  resources   the rest of what does not fit                       http, token  the same over a socket, for who has a token
+//!  resources   the rest of what does not fit                       http, token, guests  the same over a socket, for who has a token
 //! ```
 //!
 //! The modules that others see are for `examples/mcp_fixtures`, which stands in for the server before a conformance suite.
@@ -25,6 +25,7 @@ pub(crate) mod client;
 pub(crate) mod desk;
 mod dispatching;
 pub(crate) mod form;
+mod guests;
 mod handing_on;
 mod http;
 mod limits;

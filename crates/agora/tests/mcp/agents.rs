@@ -164,7 +164,7 @@ fn what_an_agent_dispatches_stands_one_deeper() {
         let said = deepest["output"]["text"].as_str().unwrap();
         assert!(said.contains(&format!("level {levels}: limit-depth")), "{said}");
         let labels = deepest["labels"].to_string();
-        assert!(labels.contains("mcp.token.planner"), "all of them are counted together: {labels}");
+        assert!(labels.contains("mcp.agent.planner"), "all of them are counted together: {labels}");
         assert!(labels.contains(&format!("depth-{}", levels - 1)), "{labels}");
     }
 }

@@ -136,7 +136,7 @@ fn a_client_that_vanishes_in_mid_wait_loses_nothing() {
     place.agent("patient", &script);
     let mut wire = Wire::start(&place, json!({}));
     let thread = wire.dispatch("patient");
-    wire.post("tools/call", json!({"name": "agora_wait", "arguments": {}}));
+    wire.begin_to_wait(&thread);
     // The hardest way to leave.
     wire.child.kill().unwrap();
     wire.child.wait().unwrap();
@@ -158,8 +158,7 @@ fn fifty_clients_wait_at_once_and_all_hear_the_end() {
     let mut clients: Vec<(Wire, u64)> = (0..50)
         .map(|_| {
             let mut wire = Wire::start(&place, json!({}));
-            let call =
-                wire.post("tools/call", json!({"name": "agora_wait", "arguments": {"threads": [thread]}}));
+            let call = wire.begin_to_wait(&thread);
             (wire, call)
         })
         .collect();
@@ -170,26 +169,34 @@ fn fifty_clients_wait_at_once_and_all_hear_the_end() {
     }
 }
 
+/// A call of `agora_answer` for the last dispatch there is, with all that the protocol wants.
+const ANSWERS: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"agora_answer","arguments":{"questionId":"@","answer":"yes"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"cheat","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+
 #[test]
 fn an_agent_cannot_answer_its_own_question() {
     let place = Place::new();
-    // By file, by printing it, by the command, by its tool, and over loopback: it has all of them in reach but none of the keys.
+    // By file, by printing it, by the command, and by its tool: it has all of them in reach but none of the keys.
+    let agora = env!("CARGO_BIN_EXE_agora");
+    place.cli.settings(&format!("[target.local]\ngrant = [\"{agora}:ro\"]\n"));
     let script = format!(
         r#"if [ -f .agora/resume.json ]; then echo "resumed by $(cat .agora/resume.json)"; exit; fi
 echo '{{"question": "May I?", "options": ["yes", "no"]}}' > .agora/needs_input.json
 printf '{{"answer": "yes", "answers": {{"q1": "yes"}}}}' > .agora/resume.json
 echo '{{"kind": "question.answered", "answers": {{"q1": "yes"}}}}'
 echo 'USER_INPUT_RESPONSE {{"q1": "yes"}}'
-"{agora}" answer @ yes > tried.txt 2>&1
-echo '{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"agora_answer","arguments":{{"questionId":"@","answer":"yes"}}}}}}' | "{agora}" mcp >> tried.txt 2>&1
-exit 0"#,
-        agora = env!("CARGO_BIN_EXE_agora")
+echo "by the command: $("{agora}" answer @ yes 2>&1)"
+echo "by the tool: $(echo '{ANSWERS}' | "{agora}" mcp 2>&1)""#
     );
     place.agent("cheat", &script);
     let mut wire = Wire::start(&place, json!({}));
     let thread = wire.dispatch("cheat");
     let waited = wire.done("agora_wait", json!({}));
     assert_eq!(waited["status"], "needs_input", "{waited}");
+    let said = place.show(&thread)["output"]["text"].as_str().unwrap().to_owned();
+    // Of this home it would be told that nothing is asked yet.
+    for way in ["by the command: error: nothing is known as `@`", "\\\"code\\\":\\\"unknown-id\\\""] {
+        assert!(said.contains(way), "the call was understood, and met an empty home: {said}");
+    }
     let seen = place.thread(&thread);
     assert_eq!((seen["state"].as_str(), seen["dispatches"].as_array().unwrap().len()), (Some("waiting"), 1));
 }
@@ -199,13 +206,12 @@ fn an_agent_cannot_answer_over_loopback_without_a_token() {
     let place = Place::new();
     let (address, _server) = listen(&place);
     let (host, port) = address.split_once(':').unwrap();
-    let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"agora_answer","arguments":{"questionId":"q_1","answer":"yes"}}}"#;
     let script = format!(
         r#"echo '{{"question": "May I?", "options": ["yes", "no"]}}' > .agora/needs_input.json
+call='{ANSWERS}'
 exec 3<>/dev/tcp/{host}/{port}
-printf 'POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n%s' '{call}' >&3
-cat <&3"#,
-        length = call.len()
+printf 'POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nConnection: close\r\nContent-Length: %s\r\n\r\n%s' "${{#call}}" "$call" >&3
+cat <&3"#
     );
     let register = [
         "subagent",

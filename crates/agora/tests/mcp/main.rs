@@ -4,6 +4,7 @@
 
 mod agents;
 mod clients;
+mod doors;
 mod hostile;
 mod install;
 mod interop;

@@ -247,6 +247,16 @@ impl Wire {
         }
     }
 
+    /// Waits for a thread, and returns when the server says that it does, with the call's id.
+    pub(crate) fn begin_to_wait(&mut self, thread: &str) -> u64 {
+        let arguments = json!({"threads": [thread]});
+        let meta = json!({"progressToken": thread});
+        let call =
+            self.post("tools/call", json!({"name": "agora_wait", "arguments": arguments, "_meta": meta}));
+        while self.receive()["method"] != "notifications/progress" {}
+        call
+    }
+
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.request("tools/call", json!({"name": tool, "arguments": arguments}))
     }

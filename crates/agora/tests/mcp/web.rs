@@ -33,14 +33,19 @@ pub(crate) fn token(place: &Place, name: &str, depth: &str) -> String {
     place.cli.run(&["mcp", "token", "--name", name, "--depth", depth]).success().trim().to_owned()
 }
 
-/// What came back: the status and the body.
+/// What came back: the status, the head and the body.
 pub(crate) struct Said {
     pub(crate) status: String,
+    pub(crate) head: String,
     pub(crate) body: String,
 }
 
 /// Posts a document with a token and headers, each with its line's end.
 pub(crate) fn post(address: &str, token: &str, headers: &str, document: &Value) -> Said {
+    heard(&mut posted(address, token, headers, document))
+}
+
+fn posted(address: &str, token: &str, headers: &str, document: &Value) -> TcpStream {
     let body = document.to_string();
     let mut stream = TcpStream::connect(address).unwrap();
     write!(
@@ -50,7 +55,7 @@ pub(crate) fn post(address: &str, token: &str, headers: &str, document: &Value) 
         body.len()
     )
     .unwrap();
-    heard(&mut stream)
+    stream
 }
 
 /// Reads an answer to its end.
@@ -62,7 +67,7 @@ pub(crate) fn heard(stream: &mut TcpStream) -> Said {
     let status = head.split(' ').nth(1).unwrap_or_default().to_owned();
     let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
     let body = if chunked { whole(body) } else { body.to_owned() };
-    Said { status, body }
+    Said { status, head: head.to_owned(), body }
 }
 
 /// Puts together what came in chunks.
@@ -99,17 +104,38 @@ impl Web {
         self.request_with("", method, params)
     }
 
-    pub(crate) fn request_with(&self, headers: &str, method: &str, mut params: Value) -> Value {
-        params["_meta"] = json!({
+    pub(crate) fn request_with(&self, headers: &str, method: &str, params: Value) -> Value {
+        message(&heard(&mut self.posted(headers, method, params)))
+    }
+
+    fn posted(&self, headers: &str, method: &str, mut params: Value) -> TcpStream {
+        let mut meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": {"name": self.name, "version": "1"},
             "io.modelcontextprotocol/clientCapabilities": self.capabilities,
         });
+        let given = params.get("_meta").and_then(Value::as_object).cloned().unwrap_or_default();
+        meta.as_object_mut().unwrap().extend(given);
+        params["_meta"] = meta;
         let about = ["name", "uri", "taskId"].iter().find_map(|key| params[*key].as_str());
         let about = about.map(|about| format!("Mcp-Name: {about}\r\n")).unwrap_or_default();
         let headers = format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n{about}{headers}");
         let document = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        message(&post(&self.address, &self.token, &headers, &document))
+        posted(&self.address, &self.token, &headers, &document)
+    }
+
+    /// Waits for a thread, and returns when the server says that it does.
+    pub(crate) fn begin_to_wait(&self, thread: &str) -> TcpStream {
+        let params =
+            json!({"name": "agora_wait", "arguments": {"threads": [thread]}, "_meta": {"progressToken": 1}});
+        let mut stream = self.posted("", "tools/call", params);
+        let mut said = Vec::new();
+        while !String::from_utf8_lossy(&said).contains("notifications/progress") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            said.extend(byte);
+        }
+        stream
     }
 
     pub(crate) fn call(&self, tool: &str, arguments: Value) -> Value {
