@@ -41,6 +41,8 @@ pub struct Dispatch {
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) processes: Option<u32>,
     pub(crate) labels: Vec<String>,
+    /// Labels that say by which door it came. They are not part of what is asked for.
+    pub(crate) marks: Vec<String>,
     pub(crate) priority: i32,
     pub(crate) idempotency_key: Option<String>,
     pub(crate) dispatch_id: Option<String>,
@@ -80,6 +82,7 @@ impl Dispatch {
             memory_bytes: None,
             processes: None,
             labels: Vec::new(),
+            marks: Vec::new(),
             priority: 0,
             idempotency_key: None,
             dispatch_id: None,
@@ -187,6 +190,12 @@ impl Dispatch {
     /// Adds a label, by which the thread is found again.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.labels.push(label.into());
+        self
+    }
+
+    /// Adds a label that says by which door the request came. Under an idempotency key it is the same request by every door.
+    pub fn mark(mut self, label: impl Into<String>) -> Self {
+        self.marks.push(label.into());
         self
     }
 

@@ -9,7 +9,7 @@ use agora_core::job::{Job, JobEssentials};
 use agora_core::limits::{INPUT_BYTES, LONGEST_DISPATCH_SECONDS, LONGEST_RETENTION_DAYS, SETUP_SECONDS};
 use agora_core::provider::registry::Version;
 use agora_core::reference::BundleRef;
-use agora_core::secret::SecretValue;
+use agora_core::secret::{SecretRef, SecretValue};
 use agora_core::strict;
 use agora_core::template::{PromptData, Template};
 use agora_core::wire::manifest::{Limits, Verbatim};
@@ -56,7 +56,7 @@ impl Agora {
             name: target_name.clone(),
             known: world.targets.keys().cloned().collect(),
         })?;
-        let labels = dispatch.labels.iter().map(|label| parsed("label", label));
+        let labels = dispatch.labels.iter().chain(&dispatch.marks).map(|label| parsed("label", label));
         let dispatch_id = match &dispatch.dispatch_id {
             Some(given) => parsed("dispatchId", given)?,
             None => DispatchId::from_entropy(world.random()),
@@ -144,6 +144,15 @@ impl Agora {
             found.push(self.get(&reference("env", name)?).await?);
         }
         Ok(found)
+    }
+}
+
+impl Agora {
+    /// Returns which secrets the env bundles of a dispatch refer to, by their variables.
+    pub async fn env_secrets(&self, dispatch: &Dispatch) -> Result<BTreeMap<VariableName, SecretRef>, Error> {
+        let bundles = self.resolve_env(dispatch).await?;
+        let secrets = bundles.iter().flat_map(|env| env.body.secrets());
+        Ok(secrets.map(|(variable, reference)| (variable.clone(), reference.clone())).collect())
     }
 }
 

@@ -102,7 +102,7 @@ impl Fixtures {
                 let taken =
                     opened.states().map_err(internal)?.take(state, client.owner.as_str(), opened.now());
                 let asked = taken.map_err(|bad| ErrorData::invalid_params(bad.words(), None))?;
-                self.desk.thread(opened, asked.question.as_str()).await.map_err(internal)?
+                self.desk.thread(opened, client, asked.question.as_str()).await.map_err(internal)?
             }
             None => self.start(opened, client, subagent, json!({})).await?,
         };
@@ -126,7 +126,7 @@ impl Fixtures {
             brought.clear();
             thread = thread.latest().await.map_err(|error| internal(self.desk.explain(error)))?;
             if escalates {
-                let task = self.desk.task(opened, client, &thread).await.map_err(internal)?;
+                let task = self.desk.task(client, &thread).await.map_err(internal)?;
                 return Ok(End::Task(CreateTaskResult::new(task.task)));
             }
         }
@@ -241,7 +241,7 @@ impl ServerHandler for Fixtures {
             let opened = self.desk.opened().await.map_err(internal)?;
             let input = json!({"seconds": arguments.get("seconds").cloned().unwrap_or(json!(0))});
             let thread = self.start(opened, &client, subagent, input).await?;
-            let task = self.desk.task(opened, &client, &thread).await.map_err(internal)?;
+            let task = self.desk.task(&client, &thread).await.map_err(internal)?;
             return Ok(CreateTaskResult::new(task.task).into());
         }
         let escalates = name == "test_tool_with_task";
@@ -302,8 +302,9 @@ impl ServerHandler for Fixtures {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let (opened, thread) = self.desk.task_thread(&request.task_id).await?;
-        let task = self.desk.task(opened, &self.client(&context), &thread).await.map_err(internal)?;
+        let client = self.client(&context);
+        let (_, thread) = self.desk.task_thread(&client, &request.task_id).await?;
+        let task = self.desk.task(&client, &thread).await.map_err(internal)?;
         match task.payload {
             TaskPayload::InputRequired { .. } => self.split(&thread, task).await.map(GetTaskResult::new),
             _ => Ok(GetTaskResult::new(task)),
@@ -315,7 +316,8 @@ impl ServerHandler for Fixtures {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let (_, thread) = self.desk.task_thread(&request.task_id).await?;
+        let client = self.client(&context);
+        let (_, thread) = self.desk.task_thread(&client, &request.task_id).await?;
         let Some(open) = self.desk.open_now(&thread).await.map_err(internal)? else { return Ok(()) };
         let whole = {
             let mut partial = self.partial.lock().unwrap();
@@ -333,11 +335,7 @@ impl ServerHandler for Fixtures {
         let Some(content) = whole else { return Ok(()) };
         let brought = json!({"action": "accept", "content": content});
         self.desk
-            .update_task(
-                &self.client(&context),
-                &request.task_id,
-                &BTreeMap::from([(open.id.to_string(), brought)]),
-            )
+            .update_task(&client, &request.task_id, &BTreeMap::from([(open.id.to_string(), brought)]))
             .await
     }
 

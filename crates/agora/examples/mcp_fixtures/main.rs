@@ -113,7 +113,12 @@ async fn main() {
     }
     let around = Here { home, agora };
     let key = around.open().unwrap().engine().unwrap().world().keys.token_key();
-    let token = Tokens::new(key).unwrap().issue("suite", 0, Duration::from_secs(3600), SystemClock.now());
+    let token = Tokens::new(key).unwrap().issue(
+        "suite".parse().unwrap(),
+        0,
+        Duration::from_secs(3600),
+        SystemClock.now(),
+    );
     let door = bind("127.0.0.1:0".parse().unwrap(), Tokens::new(key).unwrap()).await.unwrap();
     println!("{} {token}", door.address().unwrap());
     let desk = Arc::new(Desk::new(Box::new(around)));

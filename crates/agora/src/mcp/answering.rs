@@ -2,14 +2,14 @@
 
 use agora_core::QuestionId;
 use agora_core::state::ThreadState;
-use agora_engine::{Answerer, Despite, Error, Given, Refusal};
+use agora_engine::{Despite, Error, Given, Refusal, Thread};
 
 use super::Trouble;
 use super::arguments::{AnswerArguments, IdArguments};
 use super::client::Client;
 use super::desk::{Desk, Opened};
-use super::form::wants_a_secret;
-use super::reply::{AnsweredReply, CancelledReply, line_for_user};
+use super::reply::{AnsweredReply, CancelledReply};
+use super::secrets::{LINE, credential_in, wants_a_secret};
 use crate::answer_line::quoted;
 
 impl Desk {
@@ -19,15 +19,15 @@ impl Desk {
         arguments: AnswerArguments,
     ) -> Result<AnsweredReply, Trouble> {
         let opened = self.opened().await?;
-        let question = self.question(opened, &arguments.question_id).await?;
+        let (thread, question) = self.question(opened, client, &arguments.question_id).await?;
         let given = match (arguments.answer, arguments.answers) {
             (Some(text), None) => Given::Text(text),
             (None, Some(values)) => Given::ByItem(values),
             _ => return Err(Trouble::new("bad-arguments", "give `answer` or `answers`, and one of them")),
         };
-        self.refuse_secrets(opened, &question).await?;
+        self.refuse_secrets(&thread, &question, &given).await?;
         // A model has no words of its own here: it passes on what its user said, and that is recorded.
-        let by = Answerer::new(self.around.person(), client.door()).relayed_by(client.agent());
+        let by = client.relays(self.around.person());
         let asker = opened.agora.asker(&question).await.map_err(|error| self.explain(error))?;
         let answered = asker.answer_despite(Despite::Nothing, &question, &given, &by).await;
         self.leave_what_follows(&asker).await?;
@@ -66,35 +66,53 @@ impl Desk {
             .hint("show your user the question and the line; when they have answered, call agora_wait")
     }
 
-    /// A secret goes neither through a form nor through a model.
-    async fn refuse_secrets(&self, opened: &Opened, question: &QuestionId) -> Result<(), Trouble> {
-        let thread = self.thread(opened, question.as_str()).await?;
-        let Some(open) = self.open_now(&thread).await?.filter(|open| open.id == *question) else {
-            return Ok(());
+    /// A secret goes neither through a form nor through a model, whether it is asked for or only given.
+    async fn refuse_secrets(
+        &self,
+        thread: &Thread,
+        question: &QuestionId,
+        given: &Given,
+    ) -> Result<(), Trouble> {
+        let open = self.open_now(thread).await?.filter(|open| open.id == *question);
+        let words = match (credential_in(given), open) {
+            (Some(pattern), _) => {
+                format!("the answer looks like a secret ({pattern}), which must not go through a model")
+            }
+            (None, Some(open)) if wants_a_secret(&open.question) => {
+                "the question asks for a secret, which must not go through a model".to_owned()
+            }
+            (None, _) => return Ok(()),
         };
-        if !wants_a_secret(&open.question) {
-            return Ok(());
-        }
-        Err(Trouble::new("not-entitled", "the question asks for a secret, which must not go through a model")
-            .hint("a secret reaches an agent by an env bundle: `agora env register --name NAME --secret KEY=prompt`")
-            .for_user(line_for_user(question, open.question.items())))
+        Err(Trouble::new("not-entitled", words)
+            .hint("a secret reaches an agent by an env bundle; cancel this thread, and dispatch it again with that bundle")
+            .for_user(LINE))
     }
 
-    async fn question(&self, opened: &Opened, text: &str) -> Result<QuestionId, Trouble> {
+    /// Finds a question by its id, or as the one that is open in a thread.
+    async fn question(
+        &self,
+        opened: &Opened,
+        client: &Client,
+        text: &str,
+    ) -> Result<(Thread, QuestionId), Trouble> {
+        let thread = self.thread(opened, client, text).await?;
         if let Ok(id) = text.parse() {
-            return Ok(id);
+            return Ok((thread, id));
         }
-        let thread = self.thread(opened, text).await?;
         let open = self.open_now(&thread).await?;
-        open.map(|open| open.id).ok_or_else(|| {
+        open.map(|open| (thread, open.id)).ok_or_else(|| {
             Trouble::new("nothing-asked", format!("`{text}` has no open question"))
                 .hint("agora_questions_list shows what is open")
         })
     }
 
-    pub(crate) async fn cancel(&self, arguments: IdArguments) -> Result<CancelledReply, Trouble> {
+    pub(crate) async fn cancel(
+        &self,
+        client: &Client,
+        arguments: IdArguments,
+    ) -> Result<CancelledReply, Trouble> {
         let opened = self.opened().await?;
-        let thread = self.thread(opened, &arguments.id).await?;
+        let thread = self.thread(opened, client, &arguments.id).await?;
         let view = thread.cancel().await.map_err(|error| self.explain(error))?;
         let state = match view.thread.state() {
             ThreadState::Cancelled => "cancelled",

@@ -76,16 +76,27 @@ impl ModelSize {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct BudgetArguments {
+    #[schemars(range(min = 1))]
     pub(crate) turns: Option<u32>,
+    #[schemars(range(min = 1))]
     pub(crate) tokens: Option<u64>,
+    #[schemars(range(min = 1))]
     pub(crate) minutes: Option<u32>,
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub(crate) usd: Option<f64>,
 }
 
-impl From<BudgetArguments> for Budget {
-    fn from(given: BudgetArguments) -> Self {
+impl TryFrom<BudgetArguments> for Budget {
+    type Error = Trouble;
+
+    /// Of nothing there is no budget: whoever wants no dispatch starts none.
+    fn try_from(given: BudgetArguments) -> Result<Self, Trouble> {
         let BudgetArguments { turns, tokens, minutes, usd } = given;
-        Self { turns, tokens, minutes, usd, on_limit: OnLimit::Ask }
+        let is_money = |usd: f64| usd.is_finite() && usd > 0.0;
+        if turns == Some(0) || tokens == Some(0) || minutes == Some(0) || !usd.is_none_or(is_money) {
+            return Err(Trouble::new("bad-arguments", "what a `budget` names is more than nothing"));
+        }
+        Ok(Self { turns, tokens, minutes, usd, on_limit: OnLimit::Ask })
     }
 }
 
@@ -192,6 +203,21 @@ mod tests {
             let said = refusal(json!({"subagent": "planner", field: "x"}));
             assert!(said.contains(&format!("unknown field `{field}`")), "{said}");
         }
+    }
+
+    #[test]
+    fn a_budget_is_more_than_nothing() {
+        let budget = |given: Value| {
+            let given: BudgetArguments = serde_json::from_value(given).unwrap();
+            Budget::try_from(given).map_err(|trouble| trouble.code)
+        };
+        for nothing in
+            [json!({"usd": -5}), json!({"usd": 0}), json!({"turns": 0}), json!({"tokens": 0, "usd": 1})]
+        {
+            assert_eq!(budget(nothing.clone()), Err("bad-arguments".to_owned()), "{nothing}");
+        }
+        let some = Budget { turns: Some(3), usd: Some(0.5), ..Budget::default() };
+        assert_eq!(budget(json!({"turns": 3, "usd": 0.5})), Ok(some));
     }
 
     #[test]

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use agora_core::question::Question;
 use agora_core::state::{AskedQuestion, QuestionState};
 use agora_core::{ContentHash, QuestionId, ThreadId};
-use agora_engine::{Answerer, Despite, Error, Refusal, Thread};
+use agora_engine::{Despite, Error, Refusal, Thread};
 use rmcp::model::{ElicitRequest, ElicitRequestParams, InputRequest, InputRequiredResult, InputResponses};
 
 use super::Trouble;
-use super::client::Client;
+use super::client::{Asking, Client};
 use super::desk::{Desk, Opened};
 use super::form::{Filled, filled_json, form};
+use super::secrets::{LINE, credential_in, wants_a_secret};
 
 /// A question that is open now.
 #[derive(Clone, Debug)]
@@ -39,6 +40,13 @@ pub(crate) enum Outcome {
 /// Returns the question of a thread that is open.
 pub(crate) fn open_question(questions: &[AskedQuestion]) -> Option<&AskedQuestion> {
     questions.iter().rev().find(|asked| asked.state == QuestionState::Open)
+}
+
+impl OpenNow {
+    /// Returns how it is asked through a client. A secret goes through no form.
+    pub(crate) fn asking(&self, client: &Client) -> Asking {
+        if wants_a_secret(&self.question) { Asking::Plain } else { client.asking }
+    }
 }
 
 impl Desk {
@@ -83,7 +91,13 @@ impl Desk {
         question: &QuestionId,
         filled: Filled,
     ) -> Result<Outcome, Trouble> {
-        let by = Answerer::new(self.around.person(), client.door());
+        if let Filled::Answer(given) = &filled
+            && let Some(pattern) = credential_in(given)
+        {
+            // It has gone through the client; at least it does not stand in the ledger.
+            return Ok(Outcome::Unfit(format!("it looks like a secret ({pattern}), which `{LINE}` stores")));
+        }
+        let by = client.answers(self.around.person());
         let asker = opened.agora.asker(question).await.map_err(|error| self.explain(error))?;
         let answered = match filled {
             Filled::Dismissed => return Ok(Outcome::Left),

@@ -10,6 +10,7 @@ use agora_engine::{Agora, CarryError, Engine, Error, McpSettings, SystemClock};
 
 use super::around::{Around, Trouble};
 use super::client::Client;
+use super::limits::Turns;
 use super::state::States;
 use super::workspaces::Workspaces;
 
@@ -23,6 +24,7 @@ pub(crate) struct Desk {
     opened: tokio::sync::OnceCell<Opened>,
     /// Which ends a client has heard of: they are not told again unless they are asked for by name.
     heard: Mutex<HashSet<DispatchId>>,
+    pub(crate) turns: Turns,
     began_at: Timestamp,
 }
 
@@ -42,6 +44,7 @@ impl Desk {
             around,
             opened: tokio::sync::OnceCell::new(),
             heard: Mutex::default(),
+            turns: Turns::default(),
             began_at: SystemClock.now(),
         }
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::Trouble;
 use super::arguments::{DispatchArguments, INPUTS};
-use super::client::Client;
+use super::client::{Client, is_own_label};
 use super::desk::{Desk, Opened};
 use super::limits;
 use super::reply::{DispatchedReply, Started};
@@ -20,28 +20,54 @@ impl Desk {
     ) -> Result<DispatchedReply, Trouble> {
         let opened = self.opened().await?;
         let inputs = inputs(&arguments)?;
+        let _turn = self.turns.take(client).await;
         limits::check(self, opened, client, inputs.len()).await?;
         let request = self.request(opened, client, &arguments).await?;
-        let requests: Vec<Dispatch> = (1..)
-            .zip(inputs)
-            .map(|(place, input)| {
-                with_input(request.clone(), input, arguments.idempotency_key.as_deref(), place)
-            })
-            .collect();
+        let handed_on = self.handed_on(opened, client, &request).await?;
+        let key = arguments.idempotency_key.as_deref().map(|key| own_key(client, key));
+        let mut requests = Vec::new();
+        for (place, input) in (1..).zip(inputs) {
+            let request = with_input(request.clone(), input, key.as_deref(), place);
+            requests.push(match &handed_on {
+                Some(handed_on) => handed_on.give(opened, request)?,
+                None => request,
+            });
+        }
         // All or none: a batch of which half runs is nobody's wish.
         for request in &requests {
             opened.agora.check(request).await.map_err(|error| self.explain(error))?;
         }
         let mut threads = Vec::new();
+        match self.begin(opened, requests, &mut threads).await {
+            Ok(()) => self.dispatched(opened, &threads).await,
+            Err(trouble) => Err(self.taken_back(&threads, trouble).await),
+        }
+    }
+
+    /// Records the dispatches and has them carried. What was recorded is in `threads`, also when it fails.
+    async fn begin(
+        &self,
+        opened: &Opened,
+        requests: Vec<Dispatch>,
+        threads: &mut Vec<Thread>,
+    ) -> Result<(), Trouble> {
         for request in requests {
             threads.push(opened.agora.accept(request).await.map_err(|error| self.explain(error))?);
         }
-        let new: Vec<_> =
-            threads.iter().filter(|thread| thread.is_new()).map(|thread| thread.id().clone()).collect();
-        if !new.is_empty() {
-            self.around.carry(&new)?;
+        let new: Vec<_> = new(threads).map(|thread| thread.id().clone()).collect();
+        if new.is_empty() { Ok(()) } else { self.around.carry(&new) }
+    }
+
+    /// Cancels what was begun before something failed, and says what could not be.
+    async fn taken_back(&self, threads: &[Thread], mut trouble: Trouble) -> Trouble {
+        for thread in new(threads) {
+            if let Err(error) = thread.cancel().await {
+                let why = self.explain(error).message;
+                trouble =
+                    trouble.hint(format!("`{}` was begun and could not be cancelled: {why}", thread.id()));
+            }
         }
-        self.dispatched(opened, &threads).await
+        trouble
     }
 
     async fn dispatched(&self, opened: &Opened, threads: &[Thread]) -> Result<DispatchedReply, Trouble> {
@@ -78,13 +104,16 @@ impl Desk {
         arguments: &DispatchArguments,
     ) -> Result<Dispatch, Trouble> {
         let DispatchArguments { subagent, workspace, base, env, labels, .. } = arguments;
-        let mut request = Dispatch::to(subagent.as_str()).unwatched().label(client.owner.as_str());
-        request = request.owner(self.around.person());
+        if let Some(label) = labels.iter().find(|label| is_own_label(label)) {
+            return Err(Trouble::new(
+                "bad-arguments",
+                format!("the label `{label}` is one that agora gives"),
+            ));
+        }
+        let mut request = Dispatch::to(subagent.as_str()).unwatched().owner(self.around.person());
+        request = client.labels().into_iter().fold(request, Dispatch::mark);
         request = env.iter().fold(request, |request, env| request.env(env.as_str()));
         request = labels.iter().fold(request, |request, label| request.label(label.as_str()));
-        if client.depth > 0 {
-            request = request.label(format!("depth-{}", client.depth));
-        }
         request = match (&arguments.capabilities, &arguments.add_capabilities) {
             (Some(_), Some(_)) => {
                 return Err(Trouble::new(
@@ -109,7 +138,7 @@ impl Desk {
         request =
             arguments.timeout_seconds.iter().fold(request, |request, time| request.timeout_seconds(*time));
         let own = self.subagent(opened, subagent).await?.budget;
-        let asked = arguments.budget.clone().map(Into::into);
+        let asked = arguments.budget.clone().map(TryInto::try_into).transpose()?;
         let budget = limits::budget(asked, own, opened.settings.max_usd);
         Ok(budget.into_iter().fold(request, Dispatch::budget))
     }
@@ -138,6 +167,16 @@ fn inputs(arguments: &DispatchArguments) -> Result<Vec<Map<String, Value>>, Trou
             Err(Trouble::new("bad-arguments", words))
         }
     }
+}
+
+fn new(threads: &[Thread]) -> impl Iterator<Item = &Thread> {
+    threads.iter().filter(|thread| thread.is_new())
+}
+
+/// A person's programs share their keys, so that one that starts anew finds its dispatches again. An agent's are its own: by another's it
+/// would find what another dispatched.
+fn own_key(client: &Client, key: &str) -> String {
+    if client.is_agent() { format!("{}/{key}", client.owner) } else { key.to_owned() }
 }
 
 fn with_input(request: Dispatch, input: Map<String, Value>, key: Option<&str>, place: usize) -> Dispatch {

@@ -110,32 +110,6 @@ pub(crate) fn filled_json(value: &Value) -> Filled {
     serde_json::from_value(value.clone()).map_or(Filled::Nonsense, |result| filled(&result))
 }
 
-/// Words that ask for something that must never be typed into a form: forms are kept, shown, and sent to models.
-const SECRET_WORDS: [&str; 12] = [
-    "password",
-    "passwort",
-    "passphrase",
-    "secret key",
-    "api key",
-    "api-key",
-    "apikey",
-    "access token",
-    "private key",
-    "credential",
-    "client secret",
-    "bearer token",
-];
-
-/// Tells whether a question wants a secret, as far as its words say. A secret reaches an agent by an env bundle.
-pub(crate) fn wants_a_secret(question: &Question) -> bool {
-    question.items().iter().filter(|item| item.choosing() == Choosing::FreeText || item.allows_other()).any(
-        |item| {
-            let words = format!("{} {}", item.header().unwrap_or_default(), item.question()).to_lowercase();
-            SECRET_WORDS.iter().any(|word| words.contains(word))
-        },
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,16 +177,5 @@ mod tests {
         {
             assert_eq!(filled_json(&nonsense), Filled::Nonsense, "{nonsense}");
         }
-    }
-
-    #[test]
-    fn a_secret_is_not_asked_for_in_a_form() {
-        let wants = |text: &str| wants_a_secret(&question(json!({"questions": [{"question": text}]})));
-        assert!(wants("What is the API key of the staging account?"));
-        assert!(wants("Please enter your Password"));
-        assert!(!wants("Which token bucket size?"));
-        // To choose where a secret is kept is not to give it.
-        let choice = json!({"questions": [{"question": "Where is the API key kept?", "options": [{"label": "vault"}]}]});
-        assert!(!wants_a_secret(&question(choice)));
     }
 }

@@ -10,7 +10,7 @@ use agora_core::time::Clock;
 use agora_engine::SystemClock;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -21,7 +21,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::Trouble;
+use super::client::owner;
 use super::desk::Desk;
+use super::guests::Guests;
 use super::server::Server;
 use super::token::{Claims, Tokens};
 
@@ -29,6 +31,8 @@ use super::token::{Claims, Tokens};
 const BODY_BYTES: usize = 4 << 20;
 /// Whoever connects and says nothing is let go.
 const HEADER_TIME: Duration = Duration::from_secs(10);
+/// And so is who begins to say something and does not end. What comes from this machine comes at once.
+const BODY_TIME: Duration = Duration::from_secs(10);
 const CONNECTIONS: usize = 512;
 
 type Body = BoxBody<Bytes, Infallible>;
@@ -75,7 +79,8 @@ impl HttpDoor {
             .with_allowed_hosts(["localhost", "127.0.0.1", "::1", "[::1]"])
             .with_allowed_origins(["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"])
             .with_max_request_body_bytes(BODY_BYTES);
-        let service = StreamableHttpService::new(move || Ok(make()), Arc::default(), config);
+        let guests = Arc::new(Guests::default());
+        let service = StreamableHttpService::new(move || Ok(make()), Arc::clone(&guests.sessions), config);
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
@@ -84,19 +89,31 @@ impl HttpDoor {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
-            let (service, tokens) = (service.clone(), Arc::clone(&self.tokens));
+            let inside = Inside {
+                service: service.clone(),
+                tokens: Arc::clone(&self.tokens),
+                guests: Arc::clone(&guests),
+            };
             tokio::spawn(async move {
-                connection(stream, service, tokens).await;
+                connection(stream, inside).await;
                 drop(permit);
             });
         }
     }
 }
 
-async fn connection<S: ServerHandler>(stream: TcpStream, service: Service<S>, tokens: Arc<Tokens>) {
+/// What lies behind the door.
+struct Inside<S: ServerHandler> {
+    service: Service<S>,
+    tokens: Arc<Tokens>,
+    guests: Arc<Guests>,
+}
+
+async fn connection<S: ServerHandler>(stream: TcpStream, inside: Inside<S>) {
+    let inside = Arc::new(inside);
     let answer = service_fn(move |request: Request<Incoming>| {
-        let (service, tokens) = (service.clone(), Arc::clone(&tokens));
-        async move { Ok::<_, Infallible>(answer(request, service, &tokens).await) }
+        let inside = Arc::clone(&inside);
+        async move { Ok::<_, Infallible>(answer(request, &inside).await) }
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME);
@@ -104,11 +121,7 @@ async fn connection<S: ServerHandler>(stream: TcpStream, service: Service<S>, to
     let _ = builder.serve_connection(TokioIo::new(stream), answer).await;
 }
 
-async fn answer<S: ServerHandler>(
-    mut request: Request<Incoming>,
-    service: Service<S>,
-    tokens: &Tokens,
-) -> Response<Body> {
+async fn answer<S: ServerHandler>(request: Request<Incoming>, inside: &Inside<S>) -> Response<Body> {
     // A page that lost its way is told so before it is asked for a token: it has none to give.
     if !is_own_host(request.headers()) || !is_own_origin(request.headers()) {
         return words(
@@ -116,7 +129,7 @@ async fn answer<S: ServerHandler>(
             "this server is for programs of this machine, not for pages from elsewhere\n",
         );
     }
-    let Some(claims) = claims(request.headers(), tokens) else {
+    let Some(claims) = claims(request.headers(), &inside.tokens) else {
         let mut refused =
             words(StatusCode::UNAUTHORIZED, "a token is missing: `agora mcp token` makes one\n");
         refused.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
@@ -125,8 +138,58 @@ async fn answer<S: ServerHandler>(
     if request.uri().path() != "/mcp" {
         return words(StatusCode::NOT_FOUND, "the server is at /mcp\n");
     }
-    request.extensions_mut().insert(claims);
-    service.handle(request).await
+    serve(request, claims, inside).await
+}
+
+/// Serves whoever showed a token.
+async fn serve<S: ServerHandler>(
+    request: Request<Incoming>,
+    claims: Claims,
+    Inside { service, guests, .. }: &Inside<S>,
+) -> Response<Body> {
+    let who = owner(&claims);
+    let Some(permit) = guests.enter(&who) else {
+        return words(StatusCode::TOO_MANY_REQUESTS, "this token has too many requests under way\n");
+    };
+    let session = session_id(request.headers());
+    if session.as_deref().is_some_and(|session| guests.is_anothers(session, &who)) {
+        // As if it were none: whoever only guessed learns nothing.
+        return words(StatusCode::NOT_FOUND, "there is no such session\n");
+    }
+    let (mut parts, body) = request.into_parts();
+    parts.extensions.insert(claims);
+    let body = match whole(body, BODY_TIME).await {
+        Ok(body) => body,
+        Err(refused) => return refused,
+    };
+    let response = service.handle(Request::from_parts(parts, body)).await;
+    if let (None, Some(opened)) = (session, session_id(response.headers())) {
+        guests.opened(&opened, &who).await;
+    }
+    // It is under way until all of it is said.
+    response.map(|body| {
+        body.map_frame(move |frame| {
+            let _ = &permit;
+            frame
+        })
+        .boxed()
+    })
+}
+
+/// Reads a body to its end, in time.
+async fn whole<B>(body: B, time: Duration) -> Result<Full<Bytes>, Response<Body>>
+where
+    B: hyper::body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+{
+    match tokio::time::timeout(time, Limited::new(body, BODY_BYTES).collect()).await {
+        Ok(Ok(body)) => Ok(Full::new(body.to_bytes())),
+        Ok(Err(_)) => Err(words(StatusCode::PAYLOAD_TOO_LARGE, "the request is cut off, or too large\n")),
+        Err(_) => Err(words(StatusCode::REQUEST_TIMEOUT, "the request did not come to its end\n")),
+    }
+}
+
+fn session_id(headers: &HeaderMap) -> Option<String> {
+    headers.get("mcp-session-id")?.to_str().ok().map(str::to_owned)
 }
 
 fn claims(headers: &HeaderMap, tokens: &Tokens) -> Option<Claims> {
@@ -196,5 +259,30 @@ mod tests {
         for origin in ["http://evil.example", "null", "", "http://localhost.evil.example", "file://"] {
             assert!(!own(origin), "{origin}");
         }
+    }
+
+    /// A body of which no more comes.
+    struct Silent;
+
+    impl hyper::body::Body for Silent {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, Infallible>>> {
+            std::task::Poll::Pending
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_has_an_end() {
+        let refused =
+            |body: Result<Full<Bytes>, Response<Body>>| body.map(drop).map_err(|refused| refused.status());
+        assert_eq!(refused(whole(Silent, Duration::ZERO).await), Err(StatusCode::REQUEST_TIMEOUT));
+        let large = Full::new(Bytes::from(vec![b' '; BODY_BYTES + 1]));
+        assert_eq!(refused(whole(large, BODY_TIME).await), Err(StatusCode::PAYLOAD_TOO_LARGE));
+        assert_eq!(refused(whole(Full::new(Bytes::from_static(b"{}")), BODY_TIME).await), Ok(()));
     }
 }

@@ -1,12 +1,31 @@
 //! How much one client may start: at once, in all, how deep, and for how much money.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use agora_core::Name;
 use agora_core::bundle::Budget;
 use agora_core::provider::ledger::{Filter, StateWord};
 use agora_engine::McpSettings;
+use tokio::sync::OwnedMutexGuard;
 
 use super::Trouble;
 use super::client::Client;
 use super::desk::{Desk, Opened};
+
+/// Lets the calls of one client count and record one after the other: what was counted is then still true when more is recorded.
+#[derive(Debug, Default)]
+pub(crate) struct Turns(Mutex<HashMap<Name, Arc<tokio::sync::Mutex<()>>>>);
+
+impl Turns {
+    pub(crate) async fn take(&self, client: &Client) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(turns.entry(client.counted_as.clone()).or_default())
+        };
+        turn.lock_owned().await
+    }
+}
 
 /// Counted in the ledger, so that a server that starts anew counts the same for a client that it knows again.
 pub(crate) async fn check(desk: &Desk, opened: &Opened, client: &Client, more: usize) -> Result<(), Trouble> {
@@ -18,7 +37,7 @@ pub(crate) async fn check(desk: &Desk, opened: &Opened, client: &Client, more: u
         )
         .hint(format!("`[mcp] max_depth` is {max_depth}")));
     }
-    let own = Filter { label: Some(client.owner.clone()), ..Filter::default() };
+    let own = Filter { label: Some(client.counted_as.clone()), ..Filter::default() };
     let live = vec![StateWord::Accepted, StateWord::Running];
     let (most_live, most) = (count(max_live), count(max_dispatches));
     let live = Filter { states: Some(live), most: most_live.saturating_add(1), ..own.clone() };

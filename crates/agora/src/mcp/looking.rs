@@ -21,9 +21,9 @@ const QUESTIONS: usize = 200;
 const SCHEMA_BYTES: usize = 4 * 1024;
 
 impl Desk {
-    pub(crate) async fn describe(&self, arguments: IdArguments) -> Result<Value, Trouble> {
+    pub(crate) async fn describe(&self, client: &Client, arguments: IdArguments) -> Result<Value, Trouble> {
         let opened = self.opened().await?;
-        let found = opened.agora.find(&arguments.id).await.map_err(|error| self.explain(error))?;
+        let found = self.found(opened, client, &arguments.id).await?;
         let result = found.describe().await.map_err(|error| self.explain(error))?;
         let resource = thread_uri(&result.thread_id);
         let mut document = serde_json::to_value(&result).unwrap_or_default();
@@ -45,7 +45,8 @@ impl Desk {
         let namespace = Some(opened.agora.namespace().clone());
         let filter = OpenFilter { namespace, after: None, most: QUESTIONS };
         let open = opened.agora.inbox(&filter).await.map_err(|error| self.explain(error))?;
-        let own = |labels: &[agora_core::Name]| !arguments.mine || labels.contains(&client.owner);
+        let all = !arguments.mine && !client.is_agent();
+        let own = |labels: &[agora_core::Name]| all || labels.contains(&client.owner);
         let questions = open.iter().filter(|open| own(&open.labels)).map(AskedReply::open).collect();
         Ok(QuestionsReply { questions })
     }

@@ -5,10 +5,11 @@
 //!  server      the protocol's requests ─▶ what follows            tools      the nine tools, as models read them
 //!  client      who calls, and what they can do                    arguments  what a tool is given, checked
 //!  dispatching, waiting, answering, looking: one file for what a tool does    reply   what goes back, in bounds
-//!  form        a question ─▶ a form, and what was filled in ─▶ an answer
+//!  form        a question ─▶ a form, and what was filled in ─▶ an answer       secrets   what goes through neither
 //!  state       the sealed state of a call that asks                tasks      a thread as a task
 //!  limits      how much one client may start                       workspaces what an agent may be given to work on
-//!  resources   the rest of what does not fit                       http, token  the same over a socket, for who has a token
+//!  reach       which threads a client may see and touch            handing_on what an agent's dispatches get instead of its token
+//!  resources   the rest of what does not fit                       http, token, guests  the same over a socket, for who has a token
 //! ```
 //!
 //! The modules that others see are for `examples/mcp_fixtures`, which stands in for the server before a conformance suite.
@@ -24,11 +25,15 @@ pub(crate) mod client;
 pub(crate) mod desk;
 mod dispatching;
 pub(crate) mod form;
+mod guests;
+mod handing_on;
 mod http;
 mod limits;
 mod looking;
+mod reach;
 mod reply;
 pub(crate) mod resources;
+mod secrets;
 mod server;
 mod state;
 mod tasks;

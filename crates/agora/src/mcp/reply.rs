@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::Trouble;
+use super::{Trouble, secrets};
 use crate::answer_line::{line, quoted};
 
 /// What one answer to a model has at most, all of it together.
@@ -222,6 +222,11 @@ impl AskedReply {
     pub(crate) fn new(id: &QuestionId, thread: &ThreadId, subagent: &str, question: &Question) -> Self {
         let items = question.items();
         let first = items.first();
+        let (how_to_answer, for_your_user) = if secrets::wants_a_secret(question) {
+            (secrets::HOW.to_owned(), secrets::LINE.to_owned())
+        } else {
+            (how_to_answer(id, items), line_for_user(id, items))
+        };
         Self {
             question_id: id.to_string(),
             thread_id: thread.to_string(),
@@ -230,8 +235,8 @@ impl AskedReply {
             options: first.map(labels).unwrap_or_default(),
             context: question.context().map(str::to_owned),
             questions: items.iter().map(|item| json!(item)).collect(),
-            how_to_answer: how_to_answer(id, items),
-            for_your_user: line_for_user(id, items),
+            how_to_answer,
+            for_your_user,
         }
     }
 
@@ -257,7 +262,7 @@ fn how_to_answer(id: &QuestionId, items: &[Item]) -> String {
 }
 
 /// Returns what a person types to answer.
-pub(crate) fn line_for_user(id: &QuestionId, items: &[Item]) -> String {
+fn line_for_user(id: &QuestionId, items: &[Item]) -> String {
     match items {
         [item] => match item.options().first() {
             Some(choice) => format!("agora answer {id} {}", quoted(&choice.label)),

@@ -120,13 +120,16 @@ impl Desk {
         Ok(threads.iter().take(LISTED).map(resource).collect())
     }
 
-    pub(crate) async fn read(&self, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    pub(crate) async fn read(&self, client: &Client, uri: &str) -> Result<ReadResourceResult, ErrorData> {
         let unknown = || {
             ErrorData::resource_not_found(format!("there is no resource `{uri}`"), Some(json!({"uri": uri})))
         };
         let address = Address::parse(uri).ok_or_else(unknown)?;
         let opened = self.opened().await.map_err(internal)?;
         let thread = opened.agora.thread(&address.thread).await.map_err(|_| unknown())?;
+        if !self.reaches(opened, client, thread.id()).await.map_err(internal)? {
+            return Err(unknown());
+        }
         let (text, next) = self.page(opened, &address, &thread).await.map_err(internal)?;
         let mut contents = vec![ResourceContents::text(text, uri).with_mime_type(address.mime_type())];
         if let Some(next) = next {
@@ -243,10 +246,10 @@ impl Changes {
 
 impl Desk {
     /// Begins to listen to a thread.
-    pub(crate) async fn changes(&self, address: &Address) -> Result<Changes, Trouble> {
+    pub(crate) async fn changes(&self, client: &Client, address: &Address) -> Result<Changes, Trouble> {
         let opened = self.opened().await?;
         let watch = opened.engine.world().ledger.watch().map_err(|error| self.ledger_trouble(error))?;
-        let thread = opened.agora.thread(&address.thread).await.map_err(|error| self.explain(error))?;
+        let thread = self.thread(opened, client, address.thread.as_str()).await?;
         let seen = thread.view().await.map_err(|error| self.explain(error))?.seen;
         Ok(Changes { engine: opened.engine.clone(), thread: address.thread.clone(), watch, seen })
     }

@@ -66,8 +66,8 @@ impl Server {
         match name {
             Name::Dispatch => reply(desk.dispatch(&client, read(given)?).await),
             Name::Answer => reply(desk.answer(&client, read(given)?).await),
-            Name::Describe => reply(desk.describe(read(given)?).await),
-            Name::Cancel => reply(desk.cancel(read(given)?).await),
+            Name::Describe => reply(desk.describe(&client, read(given)?).await),
+            Name::Cancel => reply(desk.cancel(&client, read(given)?).await),
             Name::Questions => reply(desk.questions(&client, read(given)?).await),
             Name::Capabilities => reply(desk.catalogue(BundleKind::Capability, read(given)?).await),
             Name::Envs => reply(desk.catalogue(BundleKind::Env, read(given)?).await),
@@ -151,9 +151,9 @@ impl ServerHandler for Server {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        self.desk.read(&request.uri).await.map(ReadResourceResponse::from)
+        self.desk.read(&self.client(&context), &request.uri).await.map(ReadResourceResponse::from)
     }
 
     /// In the older protocol versions a client listens resource by resource.
@@ -165,7 +165,7 @@ impl ServerHandler for Server {
         let address = Address::parse(&request.uri).ok_or_else(|| {
             ErrorData::resource_not_found(format!("there is no resource `{}`", request.uri), None)
         })?;
-        let mut changes = self.desk.changes(&address).await.map_err(internal)?;
+        let mut changes = self.desk.changes(&self.client(&context), &address).await.map_err(internal)?;
         let (peer, uri) = (context.peer.clone(), request.uri.clone());
         let told = tokio::spawn(async move {
             while changes.next().await {
@@ -211,10 +211,11 @@ impl ServerHandler for Server {
     /// In the newest protocol version a client listens to all it wants with one request.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let uris = context.accepted().resource_subscriptions.clone().unwrap_or_default();
+        let client = self.client(context.request_context());
         let mut told = tokio::task::JoinSet::new();
         for uri in uris {
             let Some(address) = Address::parse(&uri) else { continue };
-            let mut changes = self.desk.changes(&address).await.map_err(internal)?;
+            let mut changes = self.desk.changes(&client, &address).await.map_err(internal)?;
             let sink = context.sink().clone();
             told.spawn(async move {
                 while changes.next().await {
@@ -233,8 +234,9 @@ impl ServerHandler for Server {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let (opened, thread) = self.desk.task_thread(&request.task_id).await?;
-        let task = self.desk.task(opened, &self.client(&context), &thread).await.map_err(internal)?;
+        let client = self.client(&context);
+        let (_, thread) = self.desk.task_thread(&client, &request.task_id).await?;
+        let task = self.desk.task(&client, &thread).await.map_err(internal)?;
         Ok(GetTaskResult::new(task))
     }
 
@@ -249,9 +251,9 @@ impl ServerHandler for Server {
     async fn cancel_task(
         &self,
         request: CancelTaskParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.desk.cancel_task(&request.task_id).await
+        self.desk.cancel_task(&self.client(&context), &request.task_id).await
     }
 }
 

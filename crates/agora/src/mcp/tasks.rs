@@ -11,9 +11,8 @@ use serde_json::Value;
 
 use super::Trouble;
 use super::asking::{Outcome, response};
-use super::client::Client;
+use super::client::{Asking, Client};
 use super::desk::{Desk, Opened};
-use super::form::wants_a_secret;
 use super::reply::{ThreadReply, WaitStatus, WaitedReply, done};
 use super::resources::internal;
 
@@ -21,22 +20,23 @@ use super::resources::internal;
 const POLL_MS: u64 = 500;
 
 impl Desk {
-    /// Finds the thread that a task is.
-    pub(crate) async fn task_thread(&self, id: &str) -> Result<(&Opened, Thread), ErrorData> {
+    /// Finds the thread that a task is. A task is its client's alone: the thread can be waited for by others, and they are asked by
+    /// their own calls.
+    pub(crate) async fn task_thread(
+        &self,
+        client: &Client,
+        id: &str,
+    ) -> Result<(&Opened, Thread), ErrorData> {
         let unknown = || ErrorData::invalid_params(format!("there is no task `{id}`"), None);
         let thread = id.parse().map_err(|_| unknown())?;
         let opened = self.opened().await.map_err(internal)?;
-        Ok((opened, opened.agora.thread(&thread).await.map_err(|_| unknown())?))
+        let thread = opened.agora.thread(&thread).await.map_err(|_| unknown())?;
+        let is_own = self.owns(opened, client, thread.id()).await.map_err(internal)?;
+        if is_own { Ok((opened, thread)) } else { Err(unknown()) }
     }
 
     /// Tells where a task stands.
-    pub(crate) async fn task(
-        &self,
-        opened: &Opened,
-        client: &Client,
-        thread: &Thread,
-    ) -> Result<DetailedTask, Trouble> {
-        let _ = opened;
+    pub(crate) async fn task(&self, client: &Client, thread: &Thread) -> Result<DetailedTask, Trouble> {
         let view = thread.view().await.map_err(|error| self.explain(error))?;
         let task = Task::new(
             view.thread_id.as_str(),
@@ -60,9 +60,10 @@ impl Desk {
             }
             ThreadState::Waiting => match self.open_now(thread).await? {
                 None => TaskPayload::Working,
-                Some(open) if wants_a_secret(&open.question) => {
-                    let words = "it asks for a secret, which goes neither through a form nor through a model; `agora inbox` has it";
-                    return Ok(DetailedTask::new(task.with_status_message(words), TaskPayload::Working));
+                // Who cannot be asked would wait for ever: the call has its end, and says what is asked.
+                Some(open) if open.asking(client) == Asking::Plain => {
+                    let reply = self.needs_input(thread, &open).await?;
+                    TaskPayload::Completed { result: object(&done(&reply)) }
                 }
                 Some(open) => {
                     let request = self.input_request(client, &open, None)?;
@@ -97,9 +98,12 @@ impl Desk {
         id: &str,
         responses: &InputResponses,
     ) -> Result<(), ErrorData> {
-        let (opened, thread) = self.task_thread(id).await?;
+        let (opened, thread) = self.task_thread(client, id).await?;
         let Some(open) = self.open_now(&thread).await.map_err(internal)? else { return Ok(()) };
         let Some(filled) = response(Some(responses), &open.id) else { return Ok(()) };
+        if open.asking(client) == Asking::Plain {
+            return Err(ErrorData::invalid_params("the question is not asked through this client", None));
+        }
         match self.decided(opened, client, &open.id, filled).await.map_err(internal)? {
             Outcome::Moved | Outcome::Closed | Outcome::Left => Ok(()),
             Outcome::Unfit(words) => {
@@ -108,8 +112,8 @@ impl Desk {
         }
     }
 
-    pub(crate) async fn cancel_task(&self, id: &str) -> Result<(), ErrorData> {
-        let (_, thread) = self.task_thread(id).await?;
+    pub(crate) async fn cancel_task(&self, client: &Client, id: &str) -> Result<(), ErrorData> {
+        let (_, thread) = self.task_thread(client, id).await?;
         thread.cancel().await.map(drop).map_err(|error| internal(self.explain(error)))
     }
 }

@@ -19,7 +19,7 @@ use super::arguments::{LONGEST_WAIT_SECONDS, Until, WaitArguments};
 use super::asking::{OpenNow, Outcome, open_question, response};
 use super::client::{Asking, Client};
 use super::desk::{Desk, Opened};
-use super::form::{filled, wants_a_secret};
+use super::form::filled;
 use super::reply::{AskedReply, ThreadReply, WaitStatus, WaitedReply};
 
 /// How long a person may look at a form before the call is given back to the model. The question stays open.
@@ -116,7 +116,7 @@ impl Desk {
     ) -> Result<Option<Waited>, CallError> {
         let taken = opened.states()?.take(state, client.owner.as_str(), opened.now());
         let asked = taken.map_err(|bad| CallError::Protocol(ErrorData::invalid_params(bad.words(), None)))?;
-        let thread = self.thread(opened, asked.question.as_str()).await?;
+        let thread = self.thread(opened, client, asked.question.as_str()).await?;
         let Some(open) =
             self.look(&thread).await?.1.filter(|open| open.id == asked.question && open.hash == asked.hash)
         else {
@@ -142,28 +142,16 @@ impl Desk {
         Ok(Waited::Reply(Box::new(reply)))
     }
 
-    async fn needs_input(&self, thread: &Thread, open: &OpenNow) -> Result<WaitedReply, Trouble> {
+    pub(crate) async fn needs_input(&self, thread: &Thread, open: &OpenNow) -> Result<WaitedReply, Trouble> {
         let result = thread.describe().await.map_err(|error| self.explain(error))?;
-        let mut question = AskedReply::new(&open.id, &open.thread, &open.subagent, &open.question);
-        let mut next = question.how_to_answer.clone();
-        if wants_a_secret(&open.question) {
-            next = "It asks for a secret, which must not go through you. Ask your user to store it (`agora env register --name NAME \
-                    --secret KEY=prompt`), cancel this thread, and dispatch it again with that env bundle."
-                .to_owned();
-            question.how_to_answer.clone_from(&next);
-        }
+        let question = AskedReply::new(&open.id, &open.thread, &open.subagent, &open.question);
+        let next = question.how_to_answer.clone();
         Ok(WaitedReply {
             status: WaitStatus::NeedsInput,
             question: Some(question),
             threads: vec![ThreadReply::new(&result)],
             next,
         })
-    }
-
-    /// Finds a thread by whatever somebody has of it, with its last dispatch.
-    pub(crate) async fn thread(&self, opened: &Opened, text: &str) -> Result<Thread, Trouble> {
-        let found = opened.agora.find(text).await.map_err(|error| self.explain(error))?;
-        found.latest().await.map_err(|error| self.explain(error))
     }
 
     async fn awaited_ids(
@@ -175,7 +163,7 @@ impl Desk {
         let Some(named) = &arguments.threads else { return self.threads_of(opened, client).await };
         let mut ids = Vec::new();
         for text in named {
-            let id = self.thread(opened, text).await?.id().clone();
+            let id = self.thread(opened, client, text).await?.id().clone();
             if !ids.contains(&id) {
                 ids.push(id);
             }
@@ -290,11 +278,14 @@ impl Waiting<'_> {
         })
     }
 
-    /// Gives the wait to the client, where it can wait by itself and there is one thing to wait for.
+    /// Gives the wait to the client, where it can wait by itself, can be asked, and waits for one thing that is its own.
     async fn task(&self, awaited: &[Awaited]) -> Result<Option<Waited>, Trouble> {
+        let can = self.client.takes_tasks && self.client.asking != Asking::Plain;
         match awaited {
-            [Awaited { thread, standing: Standing::Working }] if self.client.takes_tasks => {
-                let task = self.desk.task(self.opened, self.client, thread).await?;
+            [Awaited { thread, standing: Standing::Working }]
+                if can && self.desk.owns(self.opened, self.client, thread.id()).await? =>
+            {
+                let task = self.desk.task(self.client, thread).await?;
                 Ok(Some(Waited::Task(Box::new(CreateTaskResult::new(task.task)))))
             }
             _ => Ok(None),
@@ -303,8 +294,7 @@ impl Waiting<'_> {
 
     /// Asks as the client can. `None`: it was decided, and there is more to wait for.
     async fn ask(&self, thread: &Thread, open: &OpenNow) -> Result<Option<Waited>, CallError> {
-        let asking = if wants_a_secret(&open.question) { Asking::Plain } else { self.client.asking };
-        match asking {
+        match open.asking(self.client) {
             Asking::InputRequired => {
                 let required = self.desk.input_required(self.opened, self.client, open, None)?;
                 Ok(Some(Waited::Ask(Box::new(required))))

@@ -8,8 +8,8 @@ use agora_testkit::cli::{Ran, command, run};
 use agora_testkit::part;
 use serde_json::{Value, json};
 
-use crate::hostile::listen;
 use crate::support::{ASKS, Place};
+use crate::web::listen;
 
 /// Scenarios that need nothing of a server but what every server has.
 const PLAIN: [&str; 7] = [

@@ -2,9 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "a test fails loudly")]
 #![expect(clippy::print_stderr, reason = "a run tells what a suite counted")]
 
+mod agents;
 mod clients;
+mod doors;
 mod hostile;
 mod install;
 mod interop;
+mod limits;
 mod orchestrator;
 mod support;
+mod tasks;
+mod web;

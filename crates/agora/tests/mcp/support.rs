@@ -42,6 +42,12 @@ impl Place {
         self.cli.run(&["thread", "show", id, "--json"]).json()
     }
 
+    /// Returns what a dispatch's worker was told.
+    pub(crate) fn manifest(&self, dispatch: &str) -> Value {
+        let file = self.cli.agora_home().join("dispatches").join(dispatch).join("in/manifest.json");
+        serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
+    }
+
     /// Returns the record that answered or declined the last question of a thread.
     pub(crate) fn closing(&self, thread: &str) -> Value {
         let story = self.cli.run(&["dispatch", "watch", thread, "--json"]).success();
@@ -239,6 +245,16 @@ impl Wire {
                 return message;
             }
         }
+    }
+
+    /// Waits for a thread, and returns when the server says that it does, with the call's id.
+    pub(crate) fn begin_to_wait(&mut self, thread: &str) -> u64 {
+        let arguments = json!({"threads": [thread]});
+        let meta = json!({"progressToken": thread});
+        let call =
+            self.post("tools/call", json!({"name": "agora_wait", "arguments": arguments, "_meta": meta}));
+        while self.receive()["method"] != "notifications/progress" {}
+        call
     }
 
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {

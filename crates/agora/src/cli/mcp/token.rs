@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use agora_core::Name;
 use clap::Args;
 use serde_json::json;
 
@@ -19,7 +20,7 @@ use crate::failure::Failure;
 pub(super) struct Token {
     /// For whom it is: its dispatches are told apart by it
     #[arg(long, value_name = "NAME", default_value = "local")]
-    name: String,
+    name: Name,
     /// How many agents stand between its holder and a person
     #[arg(long, default_value_t = 0)]
     depth: u32,
@@ -31,7 +32,7 @@ pub(super) struct Token {
 impl Token {
     pub(super) fn run(self, context: &Context) -> Result<Exit, Failure> {
         let life = Duration::from_secs(u64::from(self.days) * 24 * 60 * 60);
-        let token = tokens(context)?.issue(&self.name, self.depth, life, context.config.now());
+        let token = tokens(context)?.issue(self.name.clone(), self.depth, life, context.config.now());
         let document = json!({"token": token, "name": self.name, "depth": self.depth, "days": self.days});
         context.ui.result(|| &document, || format!("{token}\n"))?;
         Ok(Exit::Done)
