@@ -6,10 +6,12 @@ use agora_engine::{Answerer, Error, Given, Refusal};
 
 use super::Trouble;
 use super::arguments::{AnswerArguments, IdArguments};
+use super::asked::{Way, line_for_user, quoted};
 use super::client::Client;
 use super::desk::{Desk, Opened};
-use super::form::wants_a_secret;
-use super::reply::{AnsweredReply, CancelledReply, line_for_user, quoted};
+use super::heard::News;
+use super::reply::{AnsweredReply, CancelledReply};
+use super::standing::{Standing, state_word};
 
 impl Desk {
     pub(crate) async fn answer(
@@ -69,7 +71,7 @@ impl Desk {
         let Some(open) = self.open_now(&thread).await?.filter(|open| open.id == *question) else {
             return Ok(());
         };
-        if !wants_a_secret(&open.question) {
+        if open.way != Way::NotAtAll {
             return Ok(());
         }
         Err(Trouble::new("not-entitled", "the question asks for a secret, which must not go through a model")
@@ -89,17 +91,18 @@ impl Desk {
         })
     }
 
-    pub(crate) async fn cancel(&self, arguments: IdArguments) -> Result<CancelledReply, Trouble> {
+    pub(crate) async fn cancel(
+        &self,
+        client: &Client,
+        arguments: IdArguments,
+    ) -> Result<CancelledReply, Trouble> {
         let opened = self.opened().await?;
         let thread = self.thread(opened, &arguments.id).await?;
         let view = thread.cancel().await.map_err(|error| self.explain(error))?;
-        let state = match view.thread.state() {
-            ThreadState::Cancelled => "cancelled",
-            ThreadState::Finished => "finished",
-            ThreadState::Failed(_) => "failed",
-            ThreadState::Running | ThreadState::Waiting | ThreadState::Resuming => "running",
-        };
-        self.hears(thread.dispatch_id());
+        let state = state_word(view.thread.state(), "running");
+        if matches!(self.look(&thread).await?, Standing::Rests) {
+            self.heard.add(&client.owner, News::Ended(thread.dispatch_id().clone()));
+        }
         Ok(CancelledReply {
             thread_id: thread.id().to_string(),
             dispatch_id: thread.dispatch_id().to_string(),

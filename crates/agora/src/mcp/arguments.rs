@@ -132,6 +132,8 @@ pub(crate) struct IdArguments {
 pub(crate) struct QuestionsArguments {
     /// Only the questions of threads that you dispatched.
     pub(crate) mine: bool,
+    /// Only questions that come after this one, for the next page.
+    pub(crate) after: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use agora_core::question::Question;
-use agora_core::state::{AskedQuestion, QuestionState};
 use agora_core::{ContentHash, QuestionId, ThreadId};
 use agora_engine::{Answerer, Error, Refusal, Thread};
 use rmcp::model::{ElicitRequest, ElicitRequestParams, InputRequest, InputRequiredResult, InputResponses};
 
 use super::Trouble;
+use super::asked::{AskedReply, Way};
 use super::client::Client;
 use super::desk::{Desk, Opened};
 use super::form::{Filled, filled_json, form};
@@ -21,6 +21,14 @@ pub(crate) struct OpenNow {
     pub(crate) thread: ThreadId,
     pub(crate) subagent: String,
     pub(crate) question: Question,
+    pub(crate) way: Way,
+}
+
+impl OpenNow {
+    /// Returns it as a model reads it.
+    pub(crate) fn reply(&self) -> AskedReply {
+        AskedReply::new(&self.id, &self.thread, &self.subagent, &self.question, self.way)
+    }
 }
 
 /// What came of an answer.
@@ -34,11 +42,6 @@ pub(crate) enum Outcome {
     Closed,
     /// It does not fit; these are the words for it.
     Unfit(String),
-}
-
-/// Returns the question of a thread that is open.
-pub(crate) fn open_question(questions: &[AskedQuestion]) -> Option<&AskedQuestion> {
-    questions.iter().rev().find(|asked| asked.state == QuestionState::Open)
 }
 
 impl Desk {

@@ -23,6 +23,7 @@ use tokio::sync::Semaphore;
 use super::Trouble;
 use super::desk::Desk;
 use super::server::Server;
+use super::shown::FORM_TIME;
 use super::token::{Claims, Tokens};
 
 /// An input has 1 MiB at most, and escaping may double it.
@@ -30,6 +31,8 @@ const BODY_BYTES: usize = 4 << 20;
 /// Whoever connects and says nothing is let go.
 const HEADER_TIME: Duration = Duration::from_secs(10);
 const CONNECTIONS: usize = 512;
+/// A session in which nothing happens ends. While a person looks at a form nothing does.
+const IDLE_TIME: Duration = FORM_TIME.saturating_add(Duration::from_secs(300));
 
 type Body = BoxBody<Bytes, Infallible>;
 type Service<S> = StreamableHttpService<S, LocalSessionManager>;
@@ -75,7 +78,7 @@ impl HttpDoor {
             .with_allowed_hosts(["localhost", "127.0.0.1", "::1", "[::1]"])
             .with_allowed_origins(["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"])
             .with_max_request_body_bytes(BODY_BYTES);
-        let service = StreamableHttpService::new(move || Ok(make()), Arc::default(), config);
+        let service = StreamableHttpService::new(move || Ok(make()), Arc::new(sessions()), config);
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
@@ -91,6 +94,12 @@ impl HttpDoor {
             });
         }
     }
+}
+
+fn sessions() -> LocalSessionManager {
+    let mut sessions = LocalSessionManager::default();
+    sessions.session_config.keep_alive = Some(IDLE_TIME);
+    sessions
 }
 
 async fn connection<S: ServerHandler>(stream: TcpStream, service: Service<S>, tokens: Arc<Tokens>) {
@@ -165,6 +174,11 @@ fn words(status: StatusCode, text: &'static str) -> Response<Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_session_outlives_a_form_that_a_person_looks_at() {
+        assert!(sessions().session_config.keep_alive.is_some_and(|idle| idle > FORM_TIME));
+    }
 
     #[test]
     fn only_names_of_this_machine_are_its_own() {

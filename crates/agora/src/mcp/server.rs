@@ -17,9 +17,9 @@ use tokio::task::AbortHandle;
 
 use super::Trouble;
 use super::arguments::read;
+use super::bounds::{done, refused};
 use super::client::{Client, Connection};
 use super::desk::Desk;
-use super::reply::{done, refused};
 use super::resources::{Address, internal, templates};
 use super::tools::{INSTRUCTIONS, Name};
 use super::waiting::{Call, CallError, Waited};
@@ -67,7 +67,7 @@ impl Server {
             Name::Dispatch => reply(desk.dispatch(&client, read(given)?).await),
             Name::Answer => reply(desk.answer(&client, read(given)?).await),
             Name::Describe => reply(desk.describe(read(given)?).await),
-            Name::Cancel => reply(desk.cancel(read(given)?).await),
+            Name::Cancel => reply(desk.cancel(&client, read(given)?).await),
             Name::Questions => reply(desk.questions(&client, read(given)?).await),
             Name::Capabilities => reply(desk.catalogue(BundleKind::Capability, read(given)?).await),
             Name::Envs => reply(desk.catalogue(BundleKind::Env, read(given)?).await),

@@ -10,11 +10,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Trouble;
+use super::asked::Way;
 use super::asking::{Outcome, response};
+use super::bounds::{done, page};
 use super::client::Client;
 use super::desk::{Desk, Opened};
-use super::form::wants_a_secret;
-use super::reply::{ThreadReply, WaitStatus, WaitedReply, done};
+use super::heard::News;
+use super::reply::{WaitStatus, WaitedReply};
 use super::resources::internal;
 
 /// What a client is asked to wait between two looks.
@@ -48,10 +50,12 @@ impl Desk {
         let payload = match view.thread.state() {
             ThreadState::Running | ThreadState::Resuming => TaskPayload::Working,
             ThreadState::Cancelled => TaskPayload::Cancelled,
-            ThreadState::Finished => TaskPayload::Completed { result: self.ended(thread, false).await? },
+            ThreadState::Finished => {
+                TaskPayload::Completed { result: self.ended(client, thread, false).await? }
+            }
             // What the agent came to, or a person decided, is a result; that it could not run at all is not.
             ThreadState::Failed(failure) if is_a_result(failure) => {
-                TaskPayload::Completed { result: self.ended(thread, true).await? }
+                TaskPayload::Completed { result: self.ended(client, thread, true).await? }
             }
             ThreadState::Failed(failure) => {
                 let error =
@@ -60,7 +64,7 @@ impl Desk {
             }
             ThreadState::Waiting => match self.open_now(thread).await? {
                 None => TaskPayload::Working,
-                Some(open) if wants_a_secret(&open.question) => {
+                Some(open) if open.way == Way::NotAtAll => {
                     let words = "it asks for a secret, which goes neither through a form nor through a model; `agora inbox` has it";
                     return Ok(DetailedTask::new(task.with_status_message(words), TaskPayload::Working));
                 }
@@ -76,15 +80,15 @@ impl Desk {
     }
 
     /// Returns what `agora_wait` would have returned.
-    async fn ended(&self, thread: &Thread, is_error: bool) -> Result<JsonObject, Trouble> {
-        let result = thread.describe().await.map_err(|error| self.explain(error))?;
+    async fn ended(&self, client: &Client, thread: &Thread, is_error: bool) -> Result<JsonObject, Trouble> {
         let reply = WaitedReply {
             status: WaitStatus::Ended,
             question: None,
-            threads: vec![ThreadReply::new(&result)],
+            threads: page(&[self.thread_reply(thread).await?]).0,
+            omitted_threads: None,
             next: "Tell your user what came of it, with the git ref.".to_owned(),
         };
-        self.hears(&result.dispatch_id);
+        self.heard.add(&client.owner, News::Ended(thread.dispatch_id().clone()));
         let mut result = done(&reply);
         result.is_error = Some(is_error);
         Ok(object(&result))

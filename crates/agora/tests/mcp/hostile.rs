@@ -2,10 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Stdio;
 
 use serde_json::{Value, json};
 
+use crate::http::listen;
 use crate::support::{ASKS, Manner, Place, Python, Wire, refusal};
 
 fn place() -> Place {
@@ -356,24 +356,4 @@ fn a_secret_is_asked_for_neither_in_a_form_nor_by_the_model() {
         refusal(&wire.call("agora_answer", json!({"questionId": question, "answer": "sk-very-secret"})));
     assert_eq!(refused["code"], "not-entitled");
     assert!(!refused.to_string().contains("sk-very-secret"), "{refused}");
-}
-
-/// Starts a server that listens, and returns its address.
-pub(crate) fn listen(place: &Place) -> (String, Listening) {
-    let mut child =
-        place.cli.command(&["mcp", "--http", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
-    let line = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("http://"))).unwrap().unwrap();
-    let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
-    (address, Listening(child))
-}
-
-/// Ends with the test.
-pub(crate) struct Listening(std::process::Child);
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

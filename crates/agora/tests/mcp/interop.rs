@@ -8,7 +8,7 @@ use agora_testkit::cli::{Ran, command, run};
 use agora_testkit::part;
 use serde_json::{Value, json};
 
-use crate::hostile::listen;
+use crate::http::listen;
 use crate::support::{ASKS, Place};
 
 /// Scenarios that need nothing of a server but what every server has.

@@ -4,7 +4,9 @@
 
 mod clients;
 mod hostile;
+mod http;
 mod install;
 mod interop;
 mod orchestrator;
 mod support;
+mod told;
