@@ -10,7 +10,7 @@
 //!  form, shown a question ─▶ a form, and what was filled in ─▶ an answer
 //!  state       the sealed state of a call that asks                tasks      a thread as a task
 //!  limits      how much one client may start                       workspaces what an agent may be given to work on
-//!  resources   the rest of what does not fit                       http, token  the same over a socket, for who has a token
+//!  resources, listening  the rest of what does not fit, and who hears of it    http, token  the same over a socket, for who has a token
 //! ```
 //!
 //! The modules that others see are for `examples/mcp_fixtures`, which stands in for the server before a conformance suite.
@@ -31,6 +31,7 @@ pub(crate) mod form;
 mod heard;
 mod http;
 mod limits;
+mod listening;
 mod looking;
 mod progress;
 mod reply;

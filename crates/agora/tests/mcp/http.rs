@@ -150,3 +150,24 @@ fn a_question_that_is_open_when_the_server_starts_anew_is_asked_again() {
     let (address, _server) = listen(&place);
     assert_eq!(client.call(&address, "agora_wait", json!({})).content()["status"], "nothing");
 }
+
+/// What `server-stateless` of the conformance suite asks of a tool that a server of ours does not have, asked of what it has.
+#[test]
+fn who_did_not_declare_tasks_is_refused_and_a_wait_sends_nothing_but_its_result() {
+    let place = place();
+    let (address, _server) = listen(&place);
+    let client = Client::new(&place, "ann", json!({}));
+    let thread = client.dispatch(&address, "quick");
+    let undeclared = client.request(&address, "tasks/get", json!({"taskId": thread}));
+    assert_eq!(undeclared.status, "400");
+    assert_eq!(undeclared.messages.len(), 1);
+    assert_eq!(undeclared.messages[0]["error"]["code"], -32021, "{:?}", undeclared.messages);
+    // Neither a request of the server's own nor a line of its log.
+    for (subagent, forms) in [("quick", json!({})), ("asker", json!({"elicitation": {}}))] {
+        let client = Client::new(&place, subagent, forms);
+        client.dispatch(&address, subagent);
+        let waited = client.call(&address, "agora_wait", json!({}));
+        assert_eq!((waited.status.as_str(), waited.messages.len()), ("200", 1), "{:?}", waited.messages);
+        assert!(waited.result().is_object());
+    }
+}

@@ -245,3 +245,90 @@ fn a_form_is_taken_back_when_somebody_else_answers() {
     assert_eq!(waited["result"]["structuredContent"]["status"], "ended", "{waited}");
     assert!(place.show(&thread)["output"]["text"].as_str().unwrap().contains("\"answer\": \"b\""));
 }
+
+#[test]
+fn who_subscribes_again_and_again_is_told_once() {
+    let place = place();
+    let mut wire = Wire::start_old(&place, "2025-11-25", json!({}));
+    let thread = wire.dispatch("asker");
+    told(&mut wire, "agora_wait", json!({}));
+    let uri = json!({"uri": format!("agora://threads/{thread}")});
+    for _ in 0..120 {
+        let subscribed = wire.request("resources/subscribe", uri.clone());
+        assert!(subscribed.get("result").is_some(), "{subscribed}");
+    }
+    place.cli.run(&["answer", &thread, "a"]).success();
+    let end = wire.post("tools/call", json!({"name": "agora_wait", "arguments": {"threads": [thread]}}));
+    let mut updates = 0;
+    loop {
+        let message = wire.receive();
+        updates += usize::from(message["method"] == "notifications/resources/updated");
+        if message["id"] == end && message.get("method").is_none() {
+            break;
+        }
+    }
+    let story = place.cli.run(&["dispatch", "watch", &thread, "--json"]).success();
+    assert!((1..=story.lines().count()).contains(&updates), "{updates} updates of {story}");
+}
+
+#[test]
+fn a_patch_is_read_as_a_resource() {
+    let place = place();
+    place.agent("writer", "printf 'one\ntwo\n' > notes.txt");
+    let mut wire = Wire::start(&place, json!({}));
+    let thread = wire.dispatch("writer");
+    let waited = told(&mut wire, "agora_wait", json!({}));
+    assert_eq!(waited["threads"][0]["change"]["insertions"], 2, "{waited}");
+    let read = wire.request("resources/read", json!({"uri": format!("agora://threads/{thread}/patch")}));
+    let contents = &read["result"]["contents"];
+    assert_eq!((contents.as_array().unwrap().len(), &contents[0]["mimeType"]), (1, &json!("text/x-diff")));
+    let patch = contents[0]["text"].as_str().unwrap();
+    assert!(patch.contains("+++ b/notes.txt") && patch.contains("+one\n+two\n"), "{patch}");
+}
+
+#[test]
+fn a_thread_is_a_task_for_who_takes_tasks() {
+    let place = place();
+    let tasks = json!({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let mut wire = Wire::start(&place, tasks);
+    let gate = place.cli.share("gate", "");
+    let script = format!("while [ ! -f '{}/go' ]; do sleep 0.05; done\n{ASKS}", gate.display());
+    place.agent("patient", &script);
+    let until = |wire: &mut Wire, thread: &str, status: &str| loop {
+        let task = wire.request("tasks/get", json!({"taskId": thread}));
+        match &task["result"]["status"] {
+            reached if reached == status => return task["result"].clone(),
+            working => assert_eq!(working, "working", "{task}"),
+        }
+    };
+    let (answered, declined) = (wire.dispatch("patient"), wire.dispatch("patient"));
+    for thread in [&answered, &declined] {
+        let waited = wire.call("agora_wait", json!({"threads": [thread]}));
+        assert_eq!(
+            (&waited["result"]["resultType"], &waited["result"]["taskId"]),
+            (&json!("task"), &json!(thread))
+        );
+    }
+    std::fs::write(gate.join("go"), "").unwrap();
+    for (thread, response) in [
+        (&answered, json!({"action": "accept", "content": {"q1": "a"}})),
+        (&declined, json!({"action": "decline"})),
+    ] {
+        let asks = until(&mut wire, thread, "input_required");
+        let question = asks["inputRequests"].as_object().unwrap().keys().next().unwrap();
+        let update = json!({"taskId": thread, "inputResponses": {question: response}});
+        let updated = wire.request("tasks/update", update);
+        assert!(updated.get("result").is_some(), "{updated}");
+    }
+    let ended = |wire: &mut Wire, thread: &str| {
+        let task = until(wire, thread, "completed");
+        (task["result"]["isError"].clone(), task["result"]["structuredContent"]["threads"][0].clone())
+    };
+    let (failed, thread) = ended(&mut wire, &answered);
+    assert_eq!((failed, &thread["state"]), (json!(false), &json!("finished")));
+    assert!(thread["text"].as_str().unwrap().contains("\"answer\": \"a\""), "{thread}");
+    let (failed, thread) = ended(&mut wire, &declined);
+    assert_eq!((failed, &thread["state"]), (json!(true), &json!("failed")));
+    assert_eq!(thread["failure"]["code"], "question-declined");
+    assert_eq!(told(&mut wire, "agora_wait", json!({}))["status"], "nothing", "the tasks told it");
+}
