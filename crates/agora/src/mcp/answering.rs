@@ -2,11 +2,11 @@
 
 use agora_core::QuestionId;
 use agora_core::state::ThreadState;
-use agora_engine::{Answerer, Error, Given, Refusal};
+use agora_engine::{Answerer, Error, Given, NotEntitled, Refusal};
 
 use super::Trouble;
 use super::arguments::{AnswerArguments, IdArguments};
-use super::asked::{Way, line_for_user, quoted};
+use super::asked::{STORE_A_SECRET, Way, quoted};
 use super::client::Client;
 use super::desk::{Desk, Opened};
 use super::heard::News;
@@ -46,11 +46,15 @@ impl Desk {
 
     /// Says why an answer did not count, with the line that the user can type where only a person may.
     fn answer_refused(&self, question: &QuestionId, given: &Given, error: Error) -> Trouble {
-        let is_for_people = matches!(&error, Error::Answer(Refusal::NotEntitled { .. }));
-        let trouble = self.explain(error);
-        if !is_for_people {
-            return trouble;
-        }
+        let Error::Answer(Refusal::NotEntitled { why, .. }) = &error else { return self.explain(error) };
+        let why = match why {
+            NotEntitled::HumansOnly => "only a person may answer it, by a door of their own",
+            NotEntitled::AgentsRefused => {
+                "your user lets no agent answer, not even by passing words on (`answers.agents`)"
+            }
+            NotEntitled::NotNamed => "your user is not among those who may answer it",
+            NotEntitled::Asker | NotEntitled::RelayOnly | NotEntitled::Nobody => return self.explain(error),
+        };
         let line = match given {
             Given::Text(text) => format!("agora answer {question} {}", quoted(text)),
             Given::ByItem(values) => {
@@ -60,9 +64,9 @@ impl Desk {
                 )
             }
         };
-        trouble
+        Trouble::new("not-entitled", format!("you may not pass on an answer to `{question}`: {why}"))
             .for_user(line)
-            .hint("show your user the question and the line; when they have answered, call agora_wait")
+            .hint("show your user the question and the line; when it is answered, call agora_wait")
     }
 
     /// A secret goes neither through a form nor through a model.
@@ -75,16 +79,20 @@ impl Desk {
             return Ok(());
         }
         Err(Trouble::new("not-entitled", "the question asks for a secret, which must not go through a model")
-            .hint("a secret reaches an agent by an env bundle: `agora env register --name NAME --secret KEY=prompt`")
-            .for_user(line_for_user(question, open.question.items())))
+            .hint("a secret reaches an agent by an env bundle, which your user registers; cancel this thread and dispatch it again with that bundle in `env`")
+            .for_user(STORE_A_SECRET))
     }
 
+    /// Finds a question by its id, the beginning of one, or whatever names its thread.
     async fn question(&self, opened: &Opened, text: &str) -> Result<QuestionId, Trouble> {
-        if let Ok(id) = text.parse() {
-            return Ok(id);
-        }
         let thread = self.thread(opened, text).await?;
-        let open = self.open_now(&thread).await?;
+        let view = thread.view().await.map_err(|error| self.explain(error))?;
+        let mut asked = view.thread.questions().iter().rev().map(|asked| &asked.id);
+        // Also one that is closed: who answers it is told that, and not something else answered.
+        if let Some(named) = asked.find(|id| id.as_str().starts_with(text)) {
+            return Ok(named.clone());
+        }
+        let open = self.open_now(&thread).await?.filter(|_| !text.starts_with("q_"));
         open.map(|open| open.id).ok_or_else(|| {
             Trouble::new("nothing-asked", format!("`{text}` has no open question"))
                 .hint("agora_questions_list shows what is open")

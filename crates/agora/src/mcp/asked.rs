@@ -11,6 +11,9 @@ use super::resources::thread_uri;
 /// Items whose ids are written out in a line: with more of them nobody types it.
 const WRITTEN_OUT: usize = 8;
 
+/// What a person runs instead of telling a secret to anybody.
+pub(crate) const STORE_A_SECRET: &str = "agora env register --name NAME --secret KEY=prompt";
+
 /// A question that waits for a person.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -67,7 +70,7 @@ impl AskedReply {
             context: question.context().map(str::to_owned),
             questions: items.iter().map(|item| json!(item)).collect(),
             how_to_answer: how_to_answer(id, items, way),
-            for_your_user: line_for_user(id, items),
+            for_your_user: line_for_user(id, items, way),
             resource: thread_uri(thread),
             omitted: None,
         }
@@ -82,9 +85,8 @@ fn how_to_answer(id: &QuestionId, items: &[Item], way: Way) -> String {
     let show = "Show it to your user with all its options";
     match (way, items) {
         (Way::NotAtAll, _) => {
-            "It asks for a secret, which must not go through you. Ask your user to store it in an env bundle (in their terminal: `agora env \
-             register --name NAME --secret KEY=prompt`), cancel this thread with agora_dispatch_cancel, and dispatch it again with that \
-             bundle in `env`."
+            "It asks for a secret, which must not go through you. Ask your user to store it in an env bundle with the line in `forYourUser`, \
+             cancel this thread with agora_dispatch_cancel, and dispatch it again with that bundle in `env`."
                 .to_owned()
         }
         (Way::InPerson, _) => format!(
@@ -103,8 +105,9 @@ fn how_to_answer(id: &QuestionId, items: &[Item], way: Way) -> String {
 }
 
 /// Returns what a person types to answer. What they will say is for them to fill in: nobody has chosen yet.
-pub(crate) fn line_for_user(id: &QuestionId, items: &[Item]) -> String {
+fn line_for_user(id: &QuestionId, items: &[Item], way: Way) -> String {
     match items {
+        _ if way == Way::NotAtAll => STORE_A_SECRET.to_owned(),
         [_] => format!("agora answer {id} 'YOUR ANSWER'"),
         items if items.len() > WRITTEN_OUT => "agora inbox".to_owned(),
         _ => {
@@ -166,6 +169,8 @@ mod tests {
         assert!(asked(one.clone(), Way::Relayed).how_to_answer.contains("call agora_answer with"));
         let in_person = asked(one.clone(), Way::InPerson).how_to_answer;
         assert!(in_person.contains("would be refused") && in_person.contains("forYourUser"), "{in_person}");
-        assert!(asked(one, Way::NotAtAll).how_to_answer.contains("must not go through you"));
+        let secret = asked(one, Way::NotAtAll);
+        assert!(secret.how_to_answer.contains("must not go through you"));
+        assert_eq!(secret.for_your_user, STORE_A_SECRET);
     }
 }

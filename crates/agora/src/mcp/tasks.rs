@@ -65,7 +65,7 @@ impl Desk {
             ThreadState::Waiting => match self.open_now(thread).await? {
                 None => TaskPayload::Working,
                 Some(open) if open.way == Way::NotAtAll => {
-                    let words = "it asks for a secret, which goes neither through a form nor through a model; `agora inbox` has it";
+                    let words = "it asks for a secret, which goes neither through a form nor through a model: agora_questions_list says what to do";
                     return Ok(DetailedTask::new(task.with_status_message(words), TaskPayload::Working));
                 }
                 Some(open) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::support::{ASKS, Place, Wire};
+use crate::support::{ASKS, ASKS_TWICE, Place, Wire, refusal};
 
 const MOST_BYTES: usize = 32 * 1024;
 
@@ -269,6 +269,35 @@ fn who_subscribes_again_and_again_is_told_once() {
     }
     let story = place.cli.run(&["dispatch", "watch", &thread, "--json"]).success();
     assert!((1..=story.lines().count()).contains(&updates), "{updates} updates of {story}");
+}
+
+#[test]
+fn a_question_is_answered_by_the_beginning_of_its_id_and_a_closed_one_is_not_another() {
+    let place = place();
+    place.agent("twice", ASKS_TWICE);
+    let mut wire = Wire::start(&place, json!({}));
+    wire.dispatch("twice");
+    let asked = told(&mut wire, "agora_wait", json!({}));
+    let first = asked["question"]["questionId"].as_str().unwrap().to_owned();
+    let beginning = &first[..first.len() - 3];
+    let answered = told(&mut wire, "agora_answer", json!({"questionId": beginning, "answer": "sqlite"}));
+    assert_eq!(answered["questionId"], json!(first));
+    assert_eq!(told(&mut wire, "agora_wait", json!({}))["question"]["question"], "Which name?");
+    let late = refusal(&wire.call("agora_answer", json!({"questionId": first, "answer": "postgres"})));
+    assert_eq!(late["code"], "answered-before", "{late}");
+    let nobodys = refusal(&wire.call("agora_answer", json!({"questionId": "q_nowhere", "answer": "a"})));
+    assert_eq!(nobodys["code"], "unknown-id", "{nobodys}");
+}
+
+#[test]
+fn every_resource_says_that_it_goes_on() {
+    let place = place();
+    let mut wire = Wire::start(&place, json!({}));
+    let listed = wire.request("resources/templates/list", json!({}));
+    let templates = listed["result"]["resourceTemplates"].as_array().unwrap();
+    assert_eq!(templates.len(), 4);
+    let goes_on = |template: &Value| template["uriTemplate"].as_str().unwrap().ends_with("{?offset}");
+    assert!(templates.iter().all(goes_on), "{listed}");
 }
 
 #[test]
