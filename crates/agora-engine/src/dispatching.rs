@@ -204,7 +204,14 @@ impl Agora {
         let one = first.ok_or_else(|| Error::UnknownId { text: text.to_owned(), near: Vec::new() })?;
         let another = rows.iter().any(|row| row.thread_id != one.thread_id);
         if another && exact.is_none() {
-            let mut matches: Vec<String> = rows.iter().map(|row| row.dispatch_id.to_string()).collect();
+            // In the words of the question: who names a thread is shown threads.
+            let word = |row: &DispatchRow| match text.get(..2) {
+                Some("t_") => row.thread_id.to_string(),
+                Some("q_") => row.dispatch_id.as_str().replacen("d_", "q_", 1),
+                _ => row.dispatch_id.to_string(),
+            };
+            let mut matches: Vec<String> = rows.iter().map(word).collect();
+            matches.dedup();
             matches.truncate(5);
             return Err(Error::AmbiguousId { text: text.to_owned(), matches });
         }

@@ -59,6 +59,8 @@ fn ids_that_mean_nothing_or_too_much() {
     error: `d_0123` begins the ids of several threads
     hint: give more of it: `d_0123456789abcdeh`, `d_0123456789abcdeg`
     "#);
+    let threads = refused(&cli, "ambiguous-id", &["thread", "show", "t_"]);
+    assert!(threads.contains("give more of it: `t_") && !threads.contains("`d_"), "{threads}");
     insta::assert_snapshot!(refused(&cli, "unknown-id", &["thread", "show", "not a name"]), @r#"
     error: nothing is known as `not a name`
     hint: `agora ls` shows what there is

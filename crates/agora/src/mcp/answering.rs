@@ -2,14 +2,17 @@
 
 use agora_core::QuestionId;
 use agora_core::state::ThreadState;
-use agora_engine::{Despite, Error, Given, Refusal, Thread};
+use agora_engine::{Despite, Error, Given, NotEntitled, Refusal, Thread};
 
 use super::Trouble;
 use super::arguments::{AnswerArguments, IdArguments};
+use super::asked::Way;
 use super::client::Client;
 use super::desk::{Desk, Opened};
+use super::heard::News;
 use super::reply::{AnsweredReply, CancelledReply};
-use super::secrets::{LINE, credential_in, wants_a_secret};
+use super::secrets::{LINE, credential_in};
+use super::standing::{Standing, state_word};
 use crate::answer_line::quoted;
 
 impl Desk {
@@ -25,7 +28,7 @@ impl Desk {
             (None, Some(values)) => Given::ByItem(values),
             _ => return Err(Trouble::new("bad-arguments", "give `answer` or `answers`, and one of them")),
         };
-        self.refuse_secrets(&thread, &question, &given).await?;
+        self.refuse_secrets(client, &thread, &question, &given).await?;
         // A model has no words of its own here: it passes on what its user said, and that is recorded.
         let by = client.relays(self.around.person());
         let asker = opened.agora.asker(&question).await.map_err(|error| self.explain(error))?;
@@ -47,11 +50,15 @@ impl Desk {
 
     /// Says why an answer did not count, with the line that the user can type where only a person may.
     fn answer_refused(&self, question: &QuestionId, given: &Given, error: Error) -> Trouble {
-        let is_for_people = matches!(&error, Error::Answer(Refusal::NotEntitled { .. }));
-        let trouble = self.explain(error);
-        if !is_for_people {
-            return trouble;
-        }
+        let Error::Answer(Refusal::NotEntitled { why, .. }) = &error else { return self.explain(error) };
+        let why = match why {
+            NotEntitled::HumansOnly => "only a person may answer it, by a door of their own",
+            NotEntitled::AgentsRefused => {
+                "your user lets no agent answer, not even by passing words on (`answers.agents`)"
+            }
+            NotEntitled::NotNamed => "your user is not among those who may answer it",
+            NotEntitled::Asker | NotEntitled::RelayOnly | NotEntitled::Nobody => return self.explain(error),
+        };
         let line = match given {
             Given::Text(text) => format!("agora answer {question} {}", quoted(text)),
             Given::ByItem(values) => {
@@ -61,34 +68,35 @@ impl Desk {
                 )
             }
         };
-        trouble
+        Trouble::new("not-entitled", format!("you may not pass on an answer to `{question}`: {why}"))
             .for_user(line)
-            .hint("show your user the question and the line; when they have answered, call agora_wait")
+            .hint("show your user the question and the line; when it is answered, call agora_wait")
     }
 
     /// A secret goes neither through a form nor through a model, whether it is asked for or only given.
     async fn refuse_secrets(
         &self,
+        client: &Client,
         thread: &Thread,
         question: &QuestionId,
         given: &Given,
     ) -> Result<(), Trouble> {
-        let open = self.open_now(thread).await?.filter(|open| open.id == *question);
+        let open = self.open_now(client, thread).await?.filter(|open| open.id == *question);
         let words = match (credential_in(given), open) {
             (Some(pattern), _) => {
                 format!("the answer looks like a secret ({pattern}), which must not go through a model")
             }
-            (None, Some(open)) if wants_a_secret(&open.question) => {
+            (None, Some(open)) if open.way == Way::NotAtAll => {
                 "the question asks for a secret, which must not go through a model".to_owned()
             }
             (None, _) => return Ok(()),
         };
         Err(Trouble::new("not-entitled", words)
-            .hint("a secret reaches an agent by an env bundle; cancel this thread, and dispatch it again with that bundle")
+            .hint("a secret reaches an agent by an env bundle, which your user registers; cancel this thread and dispatch it again with that bundle in `env`")
             .for_user(LINE))
     }
 
-    /// Finds a question by its id, or as the one that is open in a thread.
+    /// Finds a question by its id, the beginning of one, or whatever names its thread.
     async fn question(
         &self,
         opened: &Opened,
@@ -96,10 +104,13 @@ impl Desk {
         text: &str,
     ) -> Result<(Thread, QuestionId), Trouble> {
         let thread = self.thread(opened, client, text).await?;
-        if let Ok(id) = text.parse() {
-            return Ok((thread, id));
+        let view = thread.view().await.map_err(|error| self.explain(error))?;
+        let mut asked = view.thread.questions().iter().rev().map(|asked| &asked.id);
+        // Also one that is closed: who answers it is told that, and not something else answered.
+        if let Some(named) = asked.find(|id| id.as_str().starts_with(text)) {
+            return Ok((thread, named.clone()));
         }
-        let open = self.open_now(&thread).await?;
+        let open = self.open_now(client, &thread).await?.filter(|_| !text.starts_with("q_"));
         open.map(|open| (thread, open.id)).ok_or_else(|| {
             Trouble::new("nothing-asked", format!("`{text}` has no open question"))
                 .hint("agora_questions_list shows what is open")
@@ -114,13 +125,10 @@ impl Desk {
         let opened = self.opened().await?;
         let thread = self.thread(opened, client, &arguments.id).await?;
         let view = thread.cancel().await.map_err(|error| self.explain(error))?;
-        let state = match view.thread.state() {
-            ThreadState::Cancelled => "cancelled",
-            ThreadState::Finished => "finished",
-            ThreadState::Failed(_) => "failed",
-            ThreadState::Running | ThreadState::Waiting | ThreadState::Resuming => "running",
-        };
-        self.hears(thread.dispatch_id());
+        let state = state_word(view.thread.state(), "running");
+        if matches!(self.look(client, &thread).await?, Standing::Rests) {
+            self.heard.add(&client.owner, News::Ended(thread.dispatch_id().clone()));
+        }
         Ok(CancelledReply {
             thread_id: thread.id().to_string(),
             dispatch_id: thread.dispatch_id().to_string(),

@@ -23,7 +23,8 @@ pub(crate) struct DispatchArguments {
     pub(crate) subagent: String,
     /// The input of one dispatch, such as `{"task": "split the parser"}`. It must fit the subagent's `inputSchema`. Give this or `inputs`.
     pub(crate) input: Option<Map<String, Value>>,
-    /// Many inputs at once: each starts a dispatch of its own, and they run in parallel. At most 50.
+    /// Many inputs at once: each starts a dispatch of its own, and they run in parallel. At most 50, and no more than may be under
+    /// way at once: 20 of yours all together, unless your user changed that.
     #[schemars(length(min = 1, max = 50))]
     pub(crate) inputs: Option<Vec<Map<String, Value>>>,
     /// What the agent works on a copy of: a directory inside one of the workspaces that the user configured, absolute or relative to the
@@ -143,6 +144,8 @@ pub(crate) struct IdArguments {
 pub(crate) struct QuestionsArguments {
     /// Only the questions of threads that you dispatched.
     pub(crate) mine: bool,
+    /// Only questions that come after this one, for the next page.
+    pub(crate) after: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]

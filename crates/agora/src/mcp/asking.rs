@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use agora_core::question::Question;
-use agora_core::state::{AskedQuestion, QuestionState};
 use agora_core::{ContentHash, QuestionId, ThreadId};
 use agora_engine::{Despite, Error, Refusal, Thread};
 use rmcp::model::{ElicitRequest, ElicitRequestParams, InputRequest, InputRequiredResult, InputResponses};
 
 use super::Trouble;
+use super::asked::{AskedReply, Way};
 use super::client::{Asking, Client};
 use super::desk::{Desk, Opened};
 use super::form::{Filled, filled_json, form};
-use super::secrets::{LINE, credential_in, wants_a_secret};
+use super::secrets::{LINE, credential_in};
 
 /// A question that is open now.
 #[derive(Clone, Debug)]
@@ -22,6 +22,14 @@ pub(crate) struct OpenNow {
     pub(crate) thread: ThreadId,
     pub(crate) subagent: String,
     pub(crate) question: Question,
+    pub(crate) way: Way,
+}
+
+impl OpenNow {
+    /// Returns it as a model reads it.
+    pub(crate) fn reply(&self) -> AskedReply {
+        AskedReply::new(&self.id, &self.thread, &self.subagent, &self.question, self.way)
+    }
 }
 
 /// What came of an answer.
@@ -37,15 +45,10 @@ pub(crate) enum Outcome {
     Unfit(String),
 }
 
-/// Returns the question of a thread that is open.
-pub(crate) fn open_question(questions: &[AskedQuestion]) -> Option<&AskedQuestion> {
-    questions.iter().rev().find(|asked| asked.state == QuestionState::Open)
-}
-
 impl OpenNow {
     /// Returns how it is asked through a client. A secret goes through no form.
     pub(crate) fn asking(&self, client: &Client) -> Asking {
-        if wants_a_secret(&self.question) { Asking::Plain } else { client.asking }
+        if self.way == Way::NotAtAll { Asking::Plain } else { client.asking }
     }
 }
 

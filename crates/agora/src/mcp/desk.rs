@@ -1,15 +1,17 @@
 //! What all calls share: agora, opened when it is first needed, and what is remembered between calls.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
-use agora_core::provider::ledger::{Filter, LedgerError};
+use agora_core::ThreadId;
+use agora_core::provider::ledger::{DispatchRow, Filter, LedgerError, StateWord};
+use agora_core::state::ThreadState;
 use agora_core::time::{Clock, Timestamp};
-use agora_core::{DispatchId, ThreadId};
 use agora_engine::{Agora, CarryError, Engine, Error, McpSettings, SystemClock};
 
 use super::around::{Around, Trouble};
 use super::client::Client;
+use super::heard::Heard;
 use super::limits::Turns;
 use super::state::States;
 use super::workspaces::Workspaces;
@@ -22,8 +24,7 @@ pub(crate) const THREADS: usize = 500;
 pub(crate) struct Desk {
     pub(crate) around: Box<dyn Around>,
     opened: tokio::sync::OnceCell<Opened>,
-    /// Which ends a client has heard of: they are not told again unless they are asked for by name.
-    heard: Mutex<HashSet<DispatchId>>,
+    pub(crate) heard: Heard,
     pub(crate) turns: Turns,
     began_at: Timestamp,
 }
@@ -43,7 +44,7 @@ impl Desk {
         Self {
             around,
             opened: tokio::sync::OnceCell::new(),
-            heard: Mutex::default(),
+            heard: Heard::default(),
             turns: Turns::default(),
             began_at: SystemClock.now(),
         }
@@ -88,10 +89,10 @@ impl Desk {
     ) -> Result<Vec<ThreadId>, Trouble> {
         let filter = Filter { label: Some(client.owner.clone()), most: THREADS, ..Filter::default() };
         let rows = opened.agora.dispatches(&filter).await.map_err(|error| self.explain(error))?;
-        let mut threads = Vec::new();
+        let (mut threads, mut seen) = (Vec::new(), HashSet::new());
+        // The newest first: the first of a thread is its last.
         for row in rows {
-            let is_over = row.ended_at.is_some_and(|ended| ended < self.began_at);
-            if !is_over && !threads.contains(&row.thread_id) {
+            if seen.insert(row.thread_id.clone()) && !self.was_over(opened, &row).await? {
                 threads.push(row.thread_id);
             }
         }
@@ -99,16 +100,19 @@ impl Desk {
         Ok(threads)
     }
 
-    pub(crate) fn has_heard(&self, dispatch: &DispatchId) -> bool {
-        self.heard().contains(dispatch)
-    }
-
-    pub(crate) fn hears(&self, dispatch: &DispatchId) {
-        self.heard().insert(dispatch.clone());
-    }
-
-    fn heard(&self) -> MutexGuard<'_, HashSet<DispatchId>> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Tells whether a thread had ended before this server began, by its last dispatch. One that asked has an end of its own, and its
+    /// thread goes on: a question that is open is asked again, whoever asked it before.
+    async fn was_over(&self, opened: &Opened, last: &DispatchRow) -> Result<bool, Trouble> {
+        let before = |moment: Timestamp| moment < self.began_at;
+        if last.state != StateWord::NeedsInput {
+            return Ok(last.ended_at.is_some_and(before));
+        }
+        let view = opened.engine.world().ledger.thread(&last.thread_id).await;
+        let view = view.map_err(|error| self.ledger_trouble(error))?;
+        Ok(view.is_none_or(|view| match view.thread.state() {
+            ThreadState::Running | ThreadState::Waiting | ThreadState::Resuming => false,
+            ThreadState::Finished | ThreadState::Failed(_) | ThreadState::Cancelled => before(view.moved_at),
+        }))
     }
 }
 

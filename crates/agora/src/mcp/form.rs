@@ -6,10 +6,14 @@ use agora_core::question::{Choosing, Item, Question};
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema};
 use serde_json::{Map, Value, json};
 
-use super::reply::clipped;
+use super::bounds::clipped;
 
 /// What of an agent's words is shown in a form: a dialogue is not a page.
-const CONTEXT_BYTES: usize = 4 * 1024;
+const WORDS_BYTES: usize = 4 * 1024;
+/// What of a question stands over its field, where it has no header.
+const TITLE_BYTES: usize = 80;
+/// What of a question stands beside its field: the message has more of it.
+const BESIDE_BYTES: usize = 512;
 
 /// What a person made of a form.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,10 +58,10 @@ fn message(id: &QuestionId, subagent: &str, question: &Question, problem: Option
     let mut lines = Vec::new();
     lines.extend(problem.map(|problem| format!("That was not taken: {problem}.\n")));
     lines.push(format!("The agent `{subagent}` asks ({id}):"));
-    lines.extend(question.context().map(|context| clipped(context, CONTEXT_BYTES)));
+    lines.extend(question.context().map(|context| shown(context, WORDS_BYTES)));
     for item in question.items() {
         lines.push(String::new());
-        lines.push(item.question().to_owned());
+        lines.push(shown(item.question(), WORDS_BYTES));
         for choice in item.options() {
             let means = choice.description.as_ref().map(|text| format!(": {text}"));
             lines.push(format!("- {}{}", choice.label, means.unwrap_or_default()));
@@ -67,19 +71,35 @@ fn message(id: &QuestionId, subagent: &str, question: &Question, problem: Option
     lines.join("\n")
 }
 
+/// Cuts words for a person, and says where they find all of them.
+fn shown(text: &str, most: usize) -> String {
+    let cut = clipped(text, most, None);
+    if cut == text { cut } else { format!("{cut} (`agora inbox` shows all of it)") }
+}
+
+/// Returns what stands over a field. An item's id may be nothing but its place, so where there is no header its words do.
+fn title(item: &Item) -> String {
+    let words = item.header().unwrap_or_else(|| item.question());
+    match words.floor_char_boundary(TITLE_BYTES) {
+        end if end == words.len() => words.to_owned(),
+        end => format!("{}…", &words[..end]),
+    }
+}
+
 fn field(item: &Item, chooses_several: bool) -> Value {
-    let title = item.header().unwrap_or_else(|| item.id().as_str());
+    let title = title(item);
+    let asked = clipped(item.question(), BESIDE_BYTES, None);
     let labels: Vec<&str> = item.options().iter().map(|choice| choice.label.as_str()).collect();
     let text = |hint: String| json!({"type": "string", "title": title, "description": hint, "minLength": 1});
     let list = labels.join(", ");
     let mut field = match (item.choosing(), item.allows_other()) {
-        (Choosing::FreeText, _) => text(item.question().to_owned()),
+        (Choosing::FreeText, _) => text(asked),
         (Choosing::One, false) => {
-            json!({"type": "string", "title": title, "description": item.question(), "enum": labels})
+            json!({"type": "string", "title": title, "description": asked, "enum": labels})
         }
         (Choosing::One, true) => text(format!("One of: {list}; or something else")),
         (Choosing::Several, false) if chooses_several => json!({
-            "type": "array", "title": title, "description": item.question(), "minItems": 1,
+            "type": "array", "title": title, "description": asked, "minItems": 1,
             "items": {"type": "string", "enum": labels},
         }),
         (Choosing::Several, false) => text(format!("One or more of: {list}; with commas between them")),
@@ -139,6 +159,7 @@ mod tests {
         assert_eq!(fields["db"]["enum"], json!(["sqlite", "postgres"]));
         assert_eq!(fields["db"]["default"], "sqlite");
         assert_eq!(fields["db"]["title"], "Database");
+        assert_eq!(fields["why"]["title"], "Why?");
         assert_eq!(fields["parts"]["items"]["enum"], json!(["api", "ui"]));
         assert_eq!(fields["why"]["type"], "string");
         assert!(fields["other"].get("enum").is_none());
@@ -149,6 +170,16 @@ mod tests {
         }
         // An older client has no lists.
         assert_eq!(schema(&asked, false)["requestedSchema"]["properties"]["parts"]["type"], "string");
+    }
+
+    #[test]
+    fn a_person_is_told_where_the_rest_of_long_words_is() {
+        let long = "word ".repeat(4000);
+        let form = schema(&question(json!({"context": long, "questions": [{"question": long}]})), true);
+        assert!(form.to_string().len() < 12_000);
+        let message = form["message"].as_str().unwrap();
+        assert_eq!(message.matches("more bytes] (`agora inbox` shows all of it)").count(), 2, "{message}");
+        assert!(!message.contains("resource"), "{message}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use agora_core::Name;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -11,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// What one token may have under way: a quarter of what the door has room for, and twice as many as anybody was seen to need.
 const AT_ONCE: usize = 128;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Guests {
     rooms: Mutex<HashMap<Name, Arc<Semaphore>>>,
     opened_by: Mutex<HashMap<String, Name>>,
@@ -20,6 +21,13 @@ pub(crate) struct Guests {
 }
 
 impl Guests {
+    /// Makes a door that nobody has come in by. A session in which nothing happens for so long ends.
+    pub(crate) fn new(idle: Duration) -> Self {
+        let mut sessions = LocalSessionManager::default();
+        sessions.session_config.keep_alive = Some(idle);
+        Self { rooms: Mutex::default(), opened_by: Mutex::default(), sessions: Arc::new(sessions) }
+    }
+
     /// Lets a request in, for as long as what is returned is kept. `None`: whoever it is has enough of them under way.
     pub(crate) fn enter(&self, who: &Name) -> Option<OwnedSemaphorePermit> {
         let mut rooms = lock(&self.rooms);
@@ -53,7 +61,7 @@ mod tests {
 
     #[test]
     fn one_that_holds_many_does_not_keep_others_out() {
-        let (guests, one, other) = (Guests::default(), "one".parse().unwrap(), "other".parse().unwrap());
+        let (guests, one, other) = (Guests::new(Duration::from_secs(1)), "one".parse().unwrap(), "other".parse().unwrap());
         let mut held: Vec<_> = (0..AT_ONCE).map(|_| guests.enter(&one).unwrap()).collect();
         assert!(guests.enter(&one).is_none());
         assert!(guests.enter(&other).is_some());
@@ -63,7 +71,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_is_whose_it_was_opened_by() {
-        let (guests, one, other) = (Guests::default(), "one".parse().unwrap(), "other".parse().unwrap());
+        let (guests, one, other) = (Guests::new(Duration::from_secs(1)), "one".parse().unwrap(), "other".parse().unwrap());
         guests.opened("s1", &one).await;
         assert!(!guests.is_anothers("s1", &one) && guests.is_anothers("s1", &other));
         assert!(!guests.is_anothers("s2", &other), "what nobody opened is not found further on");

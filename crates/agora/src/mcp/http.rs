@@ -25,6 +25,7 @@ use super::client::owner;
 use super::desk::Desk;
 use super::guests::Guests;
 use super::server::Server;
+use super::shown::FORM_TIME;
 use super::token::{Claims, Tokens};
 
 /// An input has 1 MiB at most, and escaping may double it.
@@ -34,6 +35,8 @@ const HEADER_TIME: Duration = Duration::from_secs(10);
 /// And so is who begins to say something and does not end. What comes from this machine comes at once.
 const BODY_TIME: Duration = Duration::from_secs(10);
 const CONNECTIONS: usize = 512;
+/// A session in which nothing happens ends. While a person looks at a form nothing does.
+const IDLE_TIME: Duration = FORM_TIME.saturating_add(Duration::from_secs(300));
 
 type Body = BoxBody<Bytes, Infallible>;
 type Service<S> = StreamableHttpService<S, LocalSessionManager>;
@@ -79,7 +82,7 @@ impl HttpDoor {
             .with_allowed_hosts(["localhost", "127.0.0.1", "::1", "[::1]"])
             .with_allowed_origins(["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"])
             .with_max_request_body_bytes(BODY_BYTES);
-        let guests = Arc::new(Guests::default());
+        let guests = Arc::new(Guests::new(IDLE_TIME));
         let service = StreamableHttpService::new(move || Ok(make()), Arc::clone(&guests.sessions), config);
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
@@ -129,11 +132,9 @@ async fn answer<S: ServerHandler>(request: Request<Incoming>, inside: &Inside<S>
             "this server is for programs of this machine, not for pages from elsewhere\n",
         );
     }
-    let Some(claims) = claims(request.headers(), &inside.tokens) else {
-        let mut refused =
-            words(StatusCode::UNAUTHORIZED, "a token is missing: `agora mcp token` makes one\n");
-        refused.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
-        return refused;
+    let claims = match claims(request.headers(), &inside.tokens) {
+        Ok(claims) => claims,
+        Err(no) => return no.answer(),
     };
     if request.uri().path() != "/mcp" {
         return words(StatusCode::NOT_FOUND, "the server is at /mcp\n");
@@ -192,10 +193,36 @@ fn session_id(headers: &HeaderMap) -> Option<String> {
     headers.get("mcp-session-id")?.to_str().ok().map(str::to_owned)
 }
 
-fn claims(headers: &HeaderMap, tokens: &Tokens) -> Option<Claims> {
-    let given = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = given.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| tokens.check(token.trim(), SystemClock.now()))?
+/// Why somebody is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NotLetIn {
+    NoToken,
+    /// It is no token of this home, or it has ended. Which of them is nobody's affair who has none.
+    BadToken,
+}
+
+impl NotLetIn {
+    fn answer(self) -> Response<Body> {
+        let (text, challenge) = match self {
+            Self::NoToken => ("a token is missing: `agora mcp token` makes one\n", "Bearer"),
+            Self::BadToken => (
+                "the token is not one of this home, or it has expired: `agora mcp token` makes another\n",
+                "Bearer error=\"invalid_token\"",
+            ),
+        };
+        let mut refused = words(StatusCode::UNAUTHORIZED, text);
+        refused.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static(challenge));
+        refused
+    }
+}
+
+fn claims(headers: &HeaderMap, tokens: &Tokens) -> Result<Claims, NotLetIn> {
+    let given = headers.get(header::AUTHORIZATION).and_then(|given| given.to_str().ok());
+    let (scheme, token) = given.and_then(|given| given.split_once(' ')).ok_or(NotLetIn::NoToken)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(NotLetIn::NoToken);
+    }
+    tokens.check(token.trim(), SystemClock.now()).ok_or(NotLetIn::BadToken)
 }
 
 /// Tells whether the request was meant for this machine: a name that somebody else's server gave this address is not.
@@ -228,6 +255,32 @@ fn words(status: StatusCode, text: &'static str) -> Response<Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_session_outlives_a_form_that_a_person_looks_at() {
+        assert!(Guests::new(IDLE_TIME).sessions.session_config.keep_alive.is_some_and(|idle| idle > FORM_TIME));
+    }
+
+    #[test]
+    fn who_brings_a_bad_token_is_not_told_that_it_is_missing() {
+        let tokens = Tokens::new([1; 32]).unwrap();
+        let brings = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, text.parse().unwrap());
+            claims(&headers, &tokens).map(|claims| claims.name)
+        };
+        let issued = |seconds: u64| {
+            let life = Duration::from_secs(seconds);
+            format!("Bearer {}", tokens.issue("ann", 0, life, SystemClock.now()))
+        };
+        assert_eq!(brings(&issued(60)), Ok("ann".to_owned()));
+        assert_eq!(brings(&issued(0)), Err(NotLetIn::BadToken), "it has ended");
+        assert_eq!(brings("Bearer nonsense"), Err(NotLetIn::BadToken));
+        assert_eq!(brings("Basic nonsense"), Err(NotLetIn::NoToken));
+        assert_eq!(claims(&HeaderMap::new(), &tokens).map(drop), Err(NotLetIn::NoToken));
+        let answer = NotLetIn::BadToken.answer();
+        assert_eq!(answer.headers()[header::WWW_AUTHENTICATE], "Bearer error=\"invalid_token\"");
+    }
 
     #[test]
     fn only_names_of_this_machine_are_its_own() {

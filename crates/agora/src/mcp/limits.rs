@@ -43,11 +43,14 @@ pub(crate) async fn check(desk: &Desk, opened: &Opened, client: &Client, more: u
     let live = Filter { states: Some(live), most: most_live.saturating_add(1), ..own.clone() };
     let running = listed(desk, opened, &live).await?;
     if running + more > most_live {
-        let words =
-            format!("{running} of your dispatches are under way, and at most {max_live} may be at once");
-        return Err(
-            refused("live", words).hint("wait for some of them with agora_wait, then dispatch the rest")
+        let words = format!(
+            "{running} of your dispatches are under way and {more} more are asked for; at most {max_live} may be at once"
         );
+        let hint = match most_live.saturating_sub(running) {
+            0 => "wait for some of them with agora_wait, then dispatch the rest".to_owned(),
+            room => format!("dispatch {room} now, and the rest when agora_wait says that some have ended"),
+        };
+        return Err(refused("live", words).hint(hint));
     }
     let started = listed(desk, opened, &Filter { most: most.saturating_add(1), ..own }).await?;
     if started + more > most {

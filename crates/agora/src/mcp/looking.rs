@@ -2,36 +2,43 @@
 //! schemas; no prompts, no values, no secrets.
 
 use agora_core::bundle::BundleKind;
-use agora_core::provider::ledger::OpenFilter;
+use agora_core::provider::ledger::{OpenFilter, OpenQuestion};
+use agora_core::state::ThreadState;
 use agora_core::template::Template;
+use agora_core::{QuestionId, ThreadId};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Trouble;
 use super::arguments::{IdArguments, ListArguments, QuestionsArguments};
+use super::asked::{AskedReply, Way};
+use super::bounds::{fits, page};
 use super::client::Client;
-use super::desk::Desk;
-use super::reply::{AskedReply, CatalogueReply, Entry, QuestionsReply, SubagentEntry, SubagentsReply};
+use super::desk::{Desk, Opened};
+use super::reply::{CatalogueReply, Entry, QuestionsReply, SubagentEntry, SubagentsReply};
 use super::resources::thread_uri;
+use super::standing::state_word;
 
-/// What one page has.
+/// What one page has at most, where its entries are small.
 const PAGE: usize = 40;
-/// Open questions that are looked through.
-const QUESTIONS: usize = 200;
-/// A subagent's schema that is longer is read elsewhere: a page has many of them.
-const SCHEMA_BYTES: usize = 4 * 1024;
 
 impl Desk {
     pub(crate) async fn describe(&self, client: &Client, arguments: IdArguments) -> Result<Value, Trouble> {
         let opened = self.opened().await?;
         let found = self.found(opened, client, &arguments.id).await?;
         let result = found.describe().await.map_err(|error| self.explain(error))?;
-        let resource = thread_uri(&result.thread_id);
+        let view = found.view().await.map_err(|error| self.explain(error))?;
+        let (resource, state) = (thread_uri(&result.thread_id), view.thread.state());
         let mut document = serde_json::to_value(&result).unwrap_or_default();
         if let Value::Object(fields) = &mut document {
             // The streams have no bound, and are resources.
             fields.remove("stdout");
             fields.remove("stderr");
             fields.insert("resource".to_owned(), json!(resource));
+            fields.insert("threadState".to_owned(), json!(state_word(state, result.state)));
+            if let ThreadState::Failed(failure) = state {
+                fields.insert("threadFailure".to_owned(), json!(failure));
+            }
         }
         Ok(document)
     }
@@ -42,13 +49,50 @@ impl Desk {
         arguments: QuestionsArguments,
     ) -> Result<QuestionsReply, Trouble> {
         let opened = self.opened().await?;
-        let namespace = Some(opened.agora.namespace().clone());
-        let filter = OpenFilter { namespace, after: None, most: QUESTIONS };
-        let open = opened.agora.inbox(&filter).await.map_err(|error| self.explain(error))?;
+        let mut after = match &arguments.after {
+            Some(text) => Some(self.asked_at(opened, text).await?),
+            None => None,
+        };
         let all = !arguments.mine && !client.is_agent();
-        let own = |labels: &[agora_core::Name]| all || labels.contains(&client.owner);
-        let questions = open.iter().filter(|open| own(&open.labels)).map(AskedReply::open).collect();
-        Ok(QuestionsReply { questions })
+        let mut found = Vec::new();
+        // One more than a page has: then there is a next one.
+        while found.len() <= PAGE {
+            let namespace = Some(opened.agora.namespace().clone());
+            let filter = OpenFilter { namespace, after: after.clone(), most: PAGE };
+            let open = opened.agora.inbox(&filter).await.map_err(|error| self.explain(error))?;
+            let Some(last) = open.last() else { break };
+            after = Some((last.thread_id.clone(), last.question_id.clone()));
+            let own = |open: &OpenQuestion| all || open.labels.contains(&client.owner);
+            found.extend(open.into_iter().filter(own));
+        }
+        let mut replies = Vec::new();
+        for open in found.iter().take(PAGE + 1) {
+            let way = self.way_of(opened, client, open).await?;
+            let OpenQuestion { question_id, thread_id, subagent, question, .. } = open;
+            replies.push(AskedReply::new(question_id, thread_id, subagent.as_str(), question, way));
+        }
+        let (questions, more_after) = first_page(&replies, |asked| &asked.question_id);
+        Ok(QuestionsReply { questions, more_after })
+    }
+
+    /// Finds where a page ended. The question may be closed by now: what comes after it is still there.
+    async fn asked_at(&self, opened: &Opened, text: &str) -> Result<(ThreadId, QuestionId), Trouble> {
+        let question: QuestionId = text.parse().map_err(|_| {
+            Trouble::new("bad-arguments", format!("`{text}` is not a question's id"))
+                .hint("give the `moreAfter` of the page before")
+        })?;
+        let thread = opened.agora.find(text).await.map_err(|error| self.explain(error))?;
+        Ok((thread.id().clone(), question))
+    }
+
+    async fn way_of(&self, opened: &Opened, client: &Client, open: &OpenQuestion) -> Result<Way, Trouble> {
+        let view = opened.engine.world().ledger.thread(&open.thread_id).await;
+        let view = view.map_err(|error| self.ledger_trouble(error))?;
+        let asked = view.as_ref().and_then(|view| {
+            Some((view, view.thread.questions().iter().find(|asked| asked.id == open.question_id)?))
+        });
+        // One that is gone in between is nobody's to answer.
+        Ok(asked.map_or(Way::InPerson, |(view, asked)| self.way(opened, client, view, asked)))
     }
 
     pub(crate) async fn catalogue(
@@ -58,27 +102,25 @@ impl Desk {
     ) -> Result<CatalogueReply, Trouble> {
         let opened = self.opened().await?;
         let listed = opened.agora.list(kind).await.map_err(|error| self.explain(error))?;
-        let mut rest = listed.into_iter().filter(|(name, _)| after(&arguments, name.as_str()));
-        let entries: Vec<Entry> = rest
-            .by_ref()
-            .take(PAGE)
+        let rest = listed.into_iter().filter(|(name, _)| after(&arguments, name.as_str()));
+        let found: Vec<Entry> = rest
+            .take(PAGE + 1)
             .map(|(name, version)| Entry {
                 name: name.to_string(),
                 content_hash: version.content_hash.to_string(),
                 registered_at: version.registered_at.to_string(),
             })
             .collect();
-        let more_after = rest.next().and(entries.last()).map(|last| last.name.clone());
+        let (entries, more_after) = first_page(&found, |entry| &entry.name);
         Ok(CatalogueReply { entries, more_after })
     }
 
     pub(crate) async fn subagents(&self, arguments: ListArguments) -> Result<SubagentsReply, Trouble> {
         let opened = self.opened().await?;
         let listed = opened.agora.subagents().await.map_err(|error| self.explain(error))?;
-        let mut rest = listed.into_iter().filter(|found| after(&arguments, found.name.as_str()));
-        let subagents: Vec<SubagentEntry> = rest
-            .by_ref()
-            .take(PAGE)
+        let rest = listed.into_iter().filter(|found| after(&arguments, found.name.as_str()));
+        let found: Vec<SubagentEntry> = rest
+            .take(PAGE + 1)
             .map(|found| SubagentEntry {
                 name: found.name.to_string(),
                 content_hash: found.version.content_hash.to_string(),
@@ -87,9 +129,17 @@ impl Desk {
                 input_schema: input_schema(found.body.inputs, found.body.prompt_template.as_ref()),
             })
             .collect();
-        let more_after = rest.next().and(subagents.last()).map(|last| last.name.clone());
+        let (subagents, more_after) = first_page(&found, |entry| &entry.name);
         Ok(SubagentsReply { subagents, more_after })
     }
+}
+
+/// Returns what fits into one answer, and after which of them the next page begins, if there is one.
+fn first_page<T: Serialize>(found: &[T], name: impl Fn(&T) -> &String) -> (Vec<Value>, Option<String>) {
+    let entries = page(&found[..found.len().min(PAGE)]).0;
+    let last = entries.len().checked_sub(1).and_then(|last| found.get(last));
+    let is_more = found.len() > entries.len();
+    (entries, last.filter(|_| is_more).map(|last| name(last).clone()))
 }
 
 fn after(arguments: &ListArguments, name: &str) -> bool {
@@ -100,7 +150,7 @@ fn after(arguments: &ListArguments, name: &str) -> bool {
 fn input_schema(inputs: Option<Map<String, Value>>, template: Option<&Template>) -> Map<String, Value> {
     let declared = inputs.or_else(|| template.map(Template::derived_inputs));
     match declared {
-        Some(schema) if json!(schema).to_string().len() <= SCHEMA_BYTES => schema,
+        Some(schema) if fits(&schema) => schema,
         Some(_) => Map::from_iter([
             ("type".to_owned(), json!("object")),
             (

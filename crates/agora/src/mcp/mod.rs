@@ -4,12 +4,15 @@
 //!  around      what the program around gives: agora, a carrier, a person's name, words for a failure
 //!  server      the protocol's requests ─▶ what follows            tools      the nine tools, as models read them
 //!  client      who calls, and what they can do                    arguments  what a tool is given, checked
-//!  dispatching, waiting, answering, looking: one file for what a tool does    reply   what goes back, in bounds
-//!  form        a question ─▶ a form, and what was filled in ─▶ an answer       secrets   what goes through neither
+//!  dispatching, waiting, answering, looking: one file for what a tool does
+//!  reply, asked  what goes back, by type                          bounds     as much of it as a model should read
+//!  standing    where a thread stands                               heard, progress  what a client was told, and how far a call is
+//!  form, shown a question ─▶ a form, and what was filled in ─▶ an answer       secrets   what goes through neither
 //!  state       the sealed state of a call that asks                tasks      a thread as a task
 //!  limits      how much one client may start                       workspaces what an agent may be given to work on
 //!  reach       which threads a client may see and touch            handing_on what an agent's dispatches get instead of its token
-//!  resources   the rest of what does not fit                       http, token, guests  the same over a socket, for who has a token
+//!  resources, listening  the rest of what does not fit, and who hears of it
+//!  http, token, guests   the same over a socket, for who has a token
 //! ```
 //!
 //! The modules that others see are for `examples/mcp_fixtures`, which stands in for the server before a conformance suite.
@@ -20,21 +23,28 @@
 mod answering;
 mod arguments;
 mod around;
+mod asked;
 pub(crate) mod asking;
+mod bounds;
 pub(crate) mod client;
 pub(crate) mod desk;
 mod dispatching;
 pub(crate) mod form;
 mod guests;
 mod handing_on;
+mod heard;
 mod http;
 mod limits;
+mod listening;
 mod looking;
+mod progress;
 mod reach;
 mod reply;
 pub(crate) mod resources;
 mod secrets;
 mod server;
+mod shown;
+mod standing;
 mod state;
 mod tasks;
 mod token;

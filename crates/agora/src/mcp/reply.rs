@@ -1,19 +1,13 @@
-//! What goes back to a model: small, typed, and never more than a model should read. The rest is a resource.
+//! What goes back to a model, by type. `bounds` keeps it as small as a model should read.
 
-use agora_core::provider::ledger::OpenQuestion;
-use agora_core::question::{Item, Question};
-use agora_core::{QuestionId, ThreadId};
+use agora_core::state::ThreadState;
 use agora_engine::DispatchResult;
-use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Trouble, secrets};
-use crate::answer_line::{line, quoted};
-
-/// What one answer to a model has at most, all of it together.
-pub(crate) const MOST_BYTES: usize = 32 * 1024;
+use super::asked::AskedReply;
+use super::standing::state_word;
 
 /// What `agora_dispatch` started.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -45,9 +39,14 @@ pub(crate) struct WaitedReply {
     pub(crate) status: WaitStatus,
     /// The question to show to your user, with status `needs_input`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) question: Option<AskedReply>,
+    #[schemars(with = "Option<AskedReply>")]
+    pub(crate) question: Option<Value>,
     /// What became of the threads that have ended, and where the others stand.
-    pub(crate) threads: Vec<ThreadReply>,
+    #[schemars(with = "Vec<ThreadReply>")]
+    pub(crate) threads: Vec<Value>,
+    /// How many more threads there are that did not fit. The same call again tells of those first that you have not heard the end of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) omitted_threads: Option<usize>,
     /// What to do next.
     pub(crate) next: String,
 }
@@ -92,6 +91,9 @@ pub(crate) struct ThreadReply {
     pub(crate) duration_ms: u64,
     /// Where all of it can be read.
     pub(crate) resource: String,
+    /// Where a list ends early, by its path: how many entries are missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) omitted: Option<Map<String, Value>>,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -107,31 +109,14 @@ pub(crate) struct ChangeReply {
     pub(crate) apply: String,
 }
 
-/// A question that waits for a person.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct AskedReply {
-    pub(crate) question_id: String,
-    pub(crate) thread_id: String,
-    pub(crate) subagent: String,
-    /// The words of its first item.
-    pub(crate) question: String,
-    /// The labels of its first item's options.
-    pub(crate) options: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) context: Option<String>,
-    /// Every item with all that it says.
-    pub(crate) questions: Vec<Value>,
-    /// How it is answered.
-    pub(crate) how_to_answer: String,
-    /// The line that your user can run instead.
-    pub(crate) for_your_user: String,
-}
-
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct QuestionsReply {
-    pub(crate) questions: Vec<AskedReply>,
+    #[schemars(with = "Vec<AskedReply>")]
+    pub(crate) questions: Vec<Value>,
+    /// Give it as `after` for the next page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) more_after: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -159,7 +144,8 @@ pub(crate) struct CancelledReply {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CatalogueReply {
-    pub(crate) entries: Vec<Entry>,
+    #[schemars(with = "Vec<Entry>")]
+    pub(crate) entries: Vec<Value>,
     /// Give it as `after` for the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) more_after: Option<String>,
@@ -176,7 +162,8 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SubagentsReply {
-    pub(crate) subagents: Vec<SubagentEntry>,
+    #[schemars(with = "Vec<SubagentEntry>")]
+    pub(crate) subagents: Vec<Value>,
     /// Give it as `after` for the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) more_after: Option<String>,
@@ -201,7 +188,13 @@ pub(crate) struct SubagentEntry {
 pub(crate) struct DescribedReply {
     pub(crate) dispatch_id: String,
     pub(crate) thread_id: String,
+    /// Of this dispatch: one that asked stays `needs_input`, whatever became of its question.
     pub(crate) state: String,
+    /// Of the whole thread.
+    pub(crate) thread_state: String,
+    /// Why the whole thread failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) thread_failure: Option<Map<String, Value>>,
     pub(crate) subagent: String,
     pub(crate) duration_ms: u64,
     /// `text` are the agent's final words.
@@ -216,64 +209,19 @@ pub(crate) struct DescribedReply {
     pub(crate) patch: Option<Map<String, Value>>,
     /// Where the rest can be read.
     pub(crate) resource: String,
-}
-
-impl AskedReply {
-    pub(crate) fn new(id: &QuestionId, thread: &ThreadId, subagent: &str, question: &Question) -> Self {
-        let items = question.items();
-        let first = items.first();
-        let (how_to_answer, for_your_user) = if secrets::wants_a_secret(question) {
-            (secrets::HOW.to_owned(), secrets::LINE.to_owned())
-        } else {
-            (how_to_answer(id, items), line_for_user(id, items))
-        };
-        Self {
-            question_id: id.to_string(),
-            thread_id: thread.to_string(),
-            subagent: subagent.to_owned(),
-            question: first.map(|item| item.question().to_owned()).unwrap_or_default(),
-            options: first.map(labels).unwrap_or_default(),
-            context: question.context().map(str::to_owned),
-            questions: items.iter().map(|item| json!(item)).collect(),
-            how_to_answer,
-            for_your_user,
-        }
-    }
-
-    pub(crate) fn open(open: &OpenQuestion) -> Self {
-        Self::new(&open.question_id, &open.thread_id, open.subagent.as_str(), &open.question)
-    }
-}
-
-fn labels(item: &Item) -> Vec<String> {
-    item.options().iter().map(|choice| choice.label.clone()).collect()
-}
-
-fn how_to_answer(id: &QuestionId, items: &[Item]) -> String {
-    let ask =
-        "Show it to your user with all its options, and wait for their words. Then call agora_answer with";
-    match items {
-        [_] => format!("{ask} {{\"questionId\": \"{id}\", \"answer\": \"…\"}}."),
-        _ => {
-            let answers: Vec<String> = items.iter().map(|item| format!("\"{}\": \"…\"", item.id())).collect();
-            format!("{ask} {{\"questionId\": \"{id}\", \"answers\": {{{}}}}}.", answers.join(", "))
-        }
-    }
-}
-
-/// Returns what a person types to answer.
-fn line_for_user(id: &QuestionId, items: &[Item]) -> String {
-    match items {
-        [item] => match item.options().first() {
-            Some(choice) => format!("agora answer {id} {}", quoted(&choice.label)),
-            None => format!("agora answer {id} 'YOUR ANSWER'"),
-        },
-        _ => line(id, items),
-    }
+    /// Where a list ends early, by its path: how many entries are missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) omitted: Option<Map<String, Value>>,
 }
 
 impl ThreadReply {
-    pub(crate) fn new(result: &DispatchResult) -> Self {
+    /// Tells of a thread by what is known of its last dispatch. Where it stands is the thread's own: a question that was declined, or
+    /// cancelled, ends the thread and not the dispatch that asked it.
+    pub(crate) fn new(result: &DispatchResult, state: &ThreadState) -> Self {
+        let failure = match state {
+            ThreadState::Failed(failure) => Some(failure),
+            _ => result.failure.as_ref(),
+        };
         let text = Some(result.output.text.clone()).filter(|text| !text.is_empty());
         let change = result.patch.as_ref().filter(|patch| patch.files > 0).map(|patch| ChangeReply {
             files: patch.files,
@@ -286,102 +234,15 @@ impl ThreadReply {
             thread_id: result.thread_id.to_string(),
             dispatch_id: result.dispatch_id.to_string(),
             subagent: result.subagent.to_string(),
-            state: result.state.to_owned(),
+            state: state_word(state, result.state).to_owned(),
             text,
             structured: result.output.structured.clone(),
             change,
-            failure: result.failure.as_ref().map(|failure| json!(failure)),
+            failure: failure.map(|failure| json!(failure)),
             cost_usd: result.usage.as_ref().and_then(|usage| usage.cost_usd),
             duration_ms: result.duration_ms,
             resource: super::resources::thread_uri(&result.thread_id),
+            omitted: None,
         }
-    }
-}
-
-/// Makes a tool's result, in bounds.
-pub(crate) fn done(reply: &impl Serialize) -> CallToolResult {
-    bounded(serde_json::to_value(reply).unwrap_or_default(), CallToolResult::structured)
-}
-
-/// Makes a tool's result that says why it did nothing. Without structured content: that would have to fit the tool's output schema.
-pub(crate) fn refused(trouble: &Trouble) -> CallToolResult {
-    let as_text = |value: Value| {
-        CallToolResult::error(vec![rmcp::model::ContentBlock::text(json!({"error": value}).to_string())])
-    };
-    bounded(serde_json::to_value(trouble).unwrap_or_default(), as_text)
-}
-
-/// Shortens the longest texts, then the longest lists, until the whole fits.
-fn bounded(value: Value, result: impl Fn(Value) -> CallToolResult) -> CallToolResult {
-    let fits = |result: &CallToolResult| {
-        serde_json::to_string(result).map_or(usize::MAX, |text| text.len()) <= MOST_BYTES
-    };
-    let whole = result(value.clone());
-    if fits(&whole) {
-        return whole;
-    }
-    let (mut longest, mut most) = (8 * 1024, usize::MAX);
-    loop {
-        let shorter = result(shortened(&value, longest, most));
-        if fits(&shorter) || longest < 32 {
-            return shorter;
-        }
-        longest /= 2;
-        // Texts are shortened first: half a sentence says more than no entry.
-        if longest < 512 {
-            most = if most == usize::MAX { 64 } else { (most / 2).max(1) };
-        }
-    }
-}
-
-fn shortened(value: &Value, longest: usize, most: usize) -> Value {
-    match value {
-        Value::String(text) => Value::String(clipped(text, longest)),
-        Value::Array(values) => {
-            values.iter().take(most).map(|value| shortened(value, longest, most)).collect()
-        }
-        Value::Object(fields) => {
-            fields.iter().map(|(key, value)| (key.clone(), shortened(value, longest, most))).collect()
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
-    }
-}
-
-/// Cuts a text, and says how much is missing and that it can be had.
-pub(crate) fn clipped(text: &str, most: usize) -> String {
-    if text.len() <= most {
-        return text.to_owned();
-    }
-    let end = text.floor_char_boundary(most);
-    format!("{}… [{} more bytes: read the resource]", &text[..end], text.len() - end)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn size(result: &CallToolResult) -> usize {
-        serde_json::to_string(result).unwrap().len()
-    }
-
-    #[test]
-    fn whatever_an_agent_says_a_model_gets_at_most_so_much() {
-        let words = "word \"quoted\" \u{1F600}\n".repeat(20_000);
-        let one = done(&json!({"text": words, "threadId": "t_1"}));
-        assert!(size(&one) <= MOST_BYTES);
-        let kept = one.structured_content.unwrap();
-        assert_eq!(kept["threadId"], "t_1");
-        assert!(kept["text"].as_str().unwrap().contains("more bytes: read the resource"));
-        let many: Vec<Value> =
-            (0..5000).map(|at| json!({"threadId": format!("t_{at}"), "text": "x".repeat(300)})).collect();
-        let many = done(&json!({"threads": many}));
-        assert!(size(&many) <= MOST_BYTES);
-        assert!(!many.structured_content.unwrap()["threads"].as_array().unwrap().is_empty());
-    }
-
-    #[test]
-    fn what_is_small_stays_whole() {
-        let value = json!({"text": "x".repeat(9000)});
-        assert_eq!(done(&value).structured_content, Some(value));
     }
 }

@@ -1,18 +1,22 @@
 //! The rest of what does not fit into an answer: threads as resources, page by page, with a word when they change.
 
+use std::str::Utf8Chunk;
+
 use agora_core::provider::ledger::{Filter, Watch};
+use agora_core::state::ThreadState;
 use agora_core::{DispatchId, ThreadId};
 use agora_engine::Thread;
 use rmcp::model::{ErrorData, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
 
 use super::Trouble;
+use super::bounds::{MOST_BYTES, clipped, on_wire, wire_bytes};
 use super::client::Client;
 use super::desk::{Desk, Opened};
-use super::reply::MOST_BYTES;
+use super::standing::{question_word, state_word};
 
-/// What one page of a resource has: with its frame, no more than a model may be given.
-const PAGE: u64 = MOST_BYTES as u64 - 8 * 1024;
+/// What one page of a resource takes of the wire: with its frame, no more than a model may be given.
+const PAGE: usize = MOST_BYTES - 2 * 1024;
 /// Threads that are listed.
 const LISTED: usize = 20;
 const ENTRIES: usize = 100;
@@ -86,7 +90,12 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
             .with_mime_type(kind)
     };
     vec![
-        template("", "thread", "A thread: its state, its dispatches and its questions.", "application/json"),
+        template(
+            "{?offset}",
+            "thread",
+            "A thread: its state, its dispatches and its questions.",
+            "application/json",
+        ),
         template(
             "/events{?offset}",
             "events",
@@ -149,7 +158,8 @@ impl Desk {
         match address.part {
             Part::Thread => {
                 let whole = self.document(opened, thread).await?.to_string();
-                Ok(cut(whole.as_bytes(), address.offset))
+                let from = usize::try_from(address.offset).unwrap_or(usize::MAX).min(whole.len());
+                Ok(cut(&whole.as_bytes()[from..], address.offset))
             }
             Part::Events => self.events(opened, address).await,
             Part::Log => self.file(opened, thread.dispatch_id(), "agent.stdout.log", address.offset).await,
@@ -164,16 +174,25 @@ impl Desk {
         let dispatches = rows.iter().rev().map(|row| {
             json!({"dispatchId": row.dispatch_id, "subagent": row.subagent, "state": row.state.as_str(), "acceptedAt": row.accepted_at, "endedAt": row.ended_at})
         });
-        let mut last = serde_json::to_value(thread.describe().await.map_err(|error| self.explain(error))?)
-            .unwrap_or_default();
+        let described = thread.describe().await.map_err(|error| self.explain(error))?;
+        let state = state_word(view.thread.state(), described.state);
+        let failure = match view.thread.state() {
+            ThreadState::Failed(failure) => Some(failure),
+            _ => None,
+        };
+        let mut last = serde_json::to_value(&described).unwrap_or_default();
         if let Value::Object(fields) = &mut last {
             fields.remove("stdout");
             fields.remove("stderr");
         }
         let questions = view.thread.questions().iter();
-        let questions = questions.map(|asked| json!({"questionId": asked.id, "question": asked.question}));
+        let questions = questions.map(|asked| {
+            json!({"questionId": asked.id, "state": question_word(asked.state), "question": asked.question})
+        });
         Ok(json!({
             "threadId": view.thread_id,
+            "state": state,
+            "failure": failure,
             "beganAt": view.began_at,
             "movedAt": view.moved_at,
             "dispatches": dispatches.collect::<Vec<_>>(),
@@ -186,18 +205,16 @@ impl Desk {
         let ledger = &opened.engine.world().ledger;
         let entries = ledger.read(&address.thread, address.offset, ENTRIES).await;
         let entries = entries.map_err(|error| self.ledger_trouble(error))?;
-        let (mut text, mut seen) = (String::new(), address.offset);
-        let most = usize::try_from(PAGE).unwrap_or(usize::MAX);
+        let (mut text, mut seen, mut left) = (String::new(), address.offset, PAGE);
         for entry in &entries {
-            let line = String::from_utf8_lossy(&entry.encode().unwrap_or_default()).into_owned();
-            // One that is longer than a page is a page of its own, and cut.
-            let line = super::reply::clipped(&line, most - 64);
-            if !text.is_empty() && text.len() + line.len() >= most {
-                break;
-            }
+            let line = String::from_utf8_lossy(&entry.encode().unwrap_or_default()).into_owned() + "\n";
+            // One that is longer than a page is a page of its own, and cut: what it holds is the thread's, and is read there.
+            let whole = thread_uri(&address.thread);
+            let line =
+                if on_wire(&line) > PAGE { clipped(&line, PAGE - 256, Some(&whole)) + "\n" } else { line };
+            let Some(rest) = left.checked_sub(on_wire(&line)) else { break };
+            (left, seen) = (rest, entry.seq);
             text.push_str(&line);
-            text.push('\n');
-            seen = entry.seq;
         }
         let more = entries.last().is_some_and(|last| last.seq > seen) || entries.len() == ENTRIES;
         Ok((text, more.then_some(seen)))
@@ -210,10 +227,10 @@ impl Desk {
         file: &str,
         offset: u64,
     ) -> Result<(String, Option<u64>), Trouble> {
-        let read = opened.agora.read_left(dispatch, file, offset, PAGE + 1).await;
+        // What begins in a page ends in it: a character has four bytes at most.
+        let read = opened.agora.read_left(dispatch, file, offset, PAGE as u64 + 4).await;
         let bytes = read.map_err(|error| self.explain(error))?.unwrap_or_default();
-        let (text, next) = cut(&bytes, 0);
-        Ok((text, next.map(|more| offset + more)))
+        Ok(cut(&bytes, offset))
     }
 }
 
@@ -255,16 +272,22 @@ impl Desk {
     }
 }
 
-/// Cuts a page out of bytes, between two characters.
+/// Cuts a page from the beginning of bytes that stand at an offset, between two characters, and says where the next one begins. What it
+/// takes of the wire counts: a byte that is no text has three there, and a control character six.
 fn cut(bytes: &[u8], offset: u64) -> (String, Option<u64>) {
-    let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
-    let most = usize::try_from(PAGE).unwrap_or(usize::MAX);
-    let mut end = (from + most).min(bytes.len());
-    while end < bytes.len() && end > from && bytes[end] & 0b1100_0000 == 0b1000_0000 {
-        end -= 1;
+    let (mut text, mut taken, mut left) = (String::new(), 0, PAGE);
+    let marked = |chunk: &Utf8Chunk<'_>| (!chunk.invalid().is_empty()).then_some(chunk.invalid().len());
+    let characters = bytes.utf8_chunks().flat_map(|chunk| {
+        let unreadable = marked(&chunk).map(|bytes| (char::REPLACEMENT_CHARACTER, bytes));
+        let readable = chunk.valid().chars().map(|character| (character, character.len_utf8()));
+        readable.chain(unreadable)
+    });
+    for (character, bytes) in characters {
+        let Some(rest) = left.checked_sub(wire_bytes(character)) else { break };
+        (left, taken) = (rest, taken + bytes);
+        text.push(character);
     }
-    let text = String::from_utf8_lossy(&bytes[from..end]).into_owned();
-    (text, (end < bytes.len()).then_some(end as u64))
+    (text, (taken < bytes.len()).then_some(offset + taken as u64))
 }
 
 pub(crate) fn internal(trouble: Trouble) -> ErrorData {
@@ -295,19 +318,36 @@ mod tests {
         }
     }
 
-    #[test]
-    fn pages_end_between_characters_and_follow_each_other() {
-        let text = "é".repeat(40_000);
-        let (mut read, mut offset) = (String::new(), 0);
+    /// Reads all pages of a text, each in bounds and each going on.
+    fn read(bytes: &[u8]) -> String {
+        let (mut whole, mut offset) = (String::new(), 0);
         loop {
-            let (page, next) = cut(text.as_bytes(), offset);
-            assert!(page.len() as u64 <= PAGE && !page.contains('\u{fffd}'));
-            read.push_str(&page);
+            let at = usize::try_from(offset).unwrap();
+            // As a file is read: no further than a page may need.
+            let (page, next) = cut(&bytes[at..bytes.len().min(at + PAGE + 4)], offset);
+            assert!(serde_json::to_string(&page).unwrap().len() <= PAGE + 2);
+            whole.push_str(&page);
             match next {
-                Some(next) => offset = next,
-                None => break,
+                Some(next) => assert!(std::mem::replace(&mut offset, next) < next, "it goes on"),
+                None => return whole,
             }
         }
-        assert_eq!(read, text);
+    }
+
+    #[test]
+    fn pages_end_between_characters_and_follow_each_other() {
+        for text in
+            ["é".repeat(40_000), "\u{1F600}x".repeat(20_000), "\u{1}\n\"".repeat(30_000), String::new()]
+        {
+            assert_eq!(read(text.as_bytes()), text);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_come_to_an_end_too() {
+        for byte in [0x80, 0xbf, 0xc3, 0xe2, 0xf0, 0xff] {
+            let bytes = vec![byte; 100_000];
+            assert_eq!(read(&bytes), "\u{fffd}".repeat(100_000), "{byte:x}");
+        }
     }
 }

@@ -9,10 +9,6 @@ use serde_json::Value;
 /// What a person types to store a secret, where no shell keeps it.
 pub(crate) const LINE: &str = "agora env register --name NAME --secret KEY=prompt";
 
-/// What a model is to do about a question that wants one.
-pub(crate) const HOW: &str = "It asks for a secret, which must not go through you. Ask your user to store it with the line of `forYourUser`, cancel this thread \
-     with agora_dispatch_cancel, and dispatch it again with that env bundle.";
-
 /// What is a secret wherever it is asked about, alone or as one of several.
 const SECRETS: [&str; 31] = [
     "password",

@@ -13,27 +13,23 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use serde::Serialize;
-use tokio::task::AbortHandle;
 
 use super::Trouble;
 use super::arguments::read;
+use super::bounds::{done, refused};
 use super::client::{Client, Connection};
 use super::desk::Desk;
-use super::reply::{done, refused};
+use super::listening::{self, Full, Listening};
 use super::resources::{Address, internal, templates};
 use super::tools::{INSTRUCTIONS, Name};
 use super::waiting::{Call, CallError, Waited};
-
-/// Resources that one client may listen to at once.
-const SUBSCRIPTIONS: usize = 100;
 
 /// A server for the clients of one connection.
 #[derive(Debug)]
 pub(crate) struct Server {
     desk: Arc<Desk>,
     connection: Connection,
-    /// Who listens to which resource, in the protocol versions that have it so.
-    listening: std::sync::Mutex<Vec<(String, AbortHandle)>>,
+    listening: Listening,
 }
 
 impl Server {
@@ -48,7 +44,7 @@ impl Server {
     }
 
     fn new(desk: Arc<Desk>, connection: Connection) -> Self {
-        Self { desk, connection, listening: std::sync::Mutex::default() }
+        Self { desk, connection, listening: Listening::default() }
     }
 
     fn client(&self, context: &RequestContext<RoleServer>) -> Client {
@@ -165,6 +161,14 @@ impl ServerHandler for Server {
         let address = Address::parse(&request.uri).ok_or_else(|| {
             ErrorData::resource_not_found(format!("there is no resource `{}`", request.uri), None)
         })?;
+        let full = |Full| {
+            let words = format!(
+                "you listen to {} resources, and more are not told: unsubscribe from some",
+                listening::MOST
+            );
+            ErrorData::invalid_request(words, None)
+        };
+        self.listening.room_for(&request.uri).map_err(full)?;
         let mut changes = self.desk.changes(&self.client(&context), &address).await.map_err(internal)?;
         let (peer, uri) = (context.peer.clone(), request.uri.clone());
         let told = tokio::spawn(async move {
@@ -175,14 +179,7 @@ impl ServerHandler for Server {
                 }
             }
         });
-        let mut listening = lock(&self.listening);
-        listening.retain(|(uri, task)| !task.is_finished() && *uri != request.uri);
-        if listening.len() >= SUBSCRIPTIONS {
-            told.abort();
-            return Err(ErrorData::invalid_request(format!("more than {SUBSCRIPTIONS} subscriptions"), None));
-        }
-        listening.push((request.uri, told.abort_handle()));
-        Ok(())
+        self.listening.add(&request.uri, told.abort_handle()).map_err(full)
     }
 
     async fn unsubscribe(
@@ -190,19 +187,14 @@ impl ServerHandler for Server {
         request: UnsubscribeRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        lock(&self.listening).retain(|(uri, task)| {
-            if *uri == request.uri {
-                task.abort();
-            }
-            *uri != request.uri
-        });
+        self.listening.remove(&request.uri);
         Ok(())
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
         let uris = requested.resource_subscriptions.iter().flatten();
         let ours: Vec<String> =
-            uris.filter(|uri| Address::parse(uri).is_some()).take(SUBSCRIPTIONS).cloned().collect();
+            uris.filter(|uri| Address::parse(uri).is_some()).take(listening::MOST).cloned().collect();
         let mut accepted = SubscriptionFilter::new();
         accepted.resource_subscriptions = Some(ours).filter(|ours| !ours.is_empty());
         Some(accepted)
@@ -255,16 +247,4 @@ impl ServerHandler for Server {
     ) -> Result<(), ErrorData> {
         self.desk.cancel_task(&self.client(&context), &request.task_id).await
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        for (_, task) in lock(&self.listening).drain(..) {
-            task.abort();
-        }
-    }
-}
-
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

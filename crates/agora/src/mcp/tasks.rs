@@ -11,9 +11,11 @@ use serde_json::Value;
 
 use super::Trouble;
 use super::asking::{Outcome, response};
+use super::bounds::{done, page};
 use super::client::{Asking, Client};
 use super::desk::{Desk, Opened};
-use super::reply::{ThreadReply, WaitStatus, WaitedReply, done};
+use super::heard::News;
+use super::reply::{WaitStatus, WaitedReply};
 use super::resources::internal;
 
 /// What a client is asked to wait between two looks.
@@ -48,21 +50,23 @@ impl Desk {
         let payload = match view.thread.state() {
             ThreadState::Running | ThreadState::Resuming => TaskPayload::Working,
             ThreadState::Cancelled => TaskPayload::Cancelled,
-            ThreadState::Finished => TaskPayload::Completed { result: self.ended(thread, false).await? },
+            ThreadState::Finished => {
+                TaskPayload::Completed { result: self.ended(client, thread, false).await? }
+            }
             // What the agent came to, or a person decided, is a result; that it could not run at all is not.
             ThreadState::Failed(failure) if is_a_result(failure) => {
-                TaskPayload::Completed { result: self.ended(thread, true).await? }
+                TaskPayload::Completed { result: self.ended(client, thread, true).await? }
             }
             ThreadState::Failed(failure) => {
                 let error =
                     ErrorData::internal_error(failure.detail.clone(), serde_json::to_value(failure).ok());
                 TaskPayload::Failed { error: object(&error) }
             }
-            ThreadState::Waiting => match self.open_now(thread).await? {
+            ThreadState::Waiting => match self.open_now(client, thread).await? {
                 None => TaskPayload::Working,
                 // Who cannot be asked would wait for ever: the call has its end, and says what is asked.
                 Some(open) if open.asking(client) == Asking::Plain => {
-                    let reply = self.needs_input(thread, &open).await?;
+                    let reply = self.needs_input(thread, &open.reply()).await?;
                     TaskPayload::Completed { result: object(&done(&reply)) }
                 }
                 Some(open) => {
@@ -77,15 +81,15 @@ impl Desk {
     }
 
     /// Returns what `agora_wait` would have returned.
-    async fn ended(&self, thread: &Thread, is_error: bool) -> Result<JsonObject, Trouble> {
-        let result = thread.describe().await.map_err(|error| self.explain(error))?;
+    async fn ended(&self, client: &Client, thread: &Thread, is_error: bool) -> Result<JsonObject, Trouble> {
         let reply = WaitedReply {
             status: WaitStatus::Ended,
             question: None,
-            threads: vec![ThreadReply::new(&result)],
+            threads: page(&[self.thread_reply(thread).await?]).0,
+            omitted_threads: None,
             next: "Tell your user what came of it, with the git ref.".to_owned(),
         };
-        self.hears(&result.dispatch_id);
+        self.heard.add(&client.owner, News::Ended(thread.dispatch_id().clone()));
         let mut result = done(&reply);
         result.is_error = Some(is_error);
         Ok(object(&result))
@@ -99,7 +103,7 @@ impl Desk {
         responses: &InputResponses,
     ) -> Result<(), ErrorData> {
         let (opened, thread) = self.task_thread(client, id).await?;
-        let Some(open) = self.open_now(&thread).await.map_err(internal)? else { return Ok(()) };
+        let Some(open) = self.open_now(client, &thread).await.map_err(internal)? else { return Ok(()) };
         let Some(filled) = response(Some(responses), &open.id) else { return Ok(()) };
         if open.asking(client) == Asking::Plain {
             return Err(ErrorData::invalid_params("the question is not asked through this client", None));

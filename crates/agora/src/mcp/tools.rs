@@ -126,13 +126,11 @@ impl Name {
                 .open_world(open_world)
         };
         match self {
-            Self::Dispatch => hints(false, false, false, true),
-            Self::Wait
-            | Self::Describe
-            | Self::Questions
-            | Self::Capabilities
-            | Self::Subagents
-            | Self::Envs => hints(true, false, true, false),
+            // To wait may record what a person decides in a form.
+            Self::Dispatch | Self::Wait => hints(false, false, false, true),
+            Self::Describe | Self::Questions | Self::Capabilities | Self::Subagents | Self::Envs => {
+                hints(true, false, true, false)
+            }
             Self::Answer => hints(false, false, false, true),
             Self::Cancel => hints(false, true, true, false),
         }
@@ -202,7 +200,11 @@ mod tests {
             assert_eq!(tool.input_schema["additionalProperties"], false, "{name:?}");
             assert_eq!(tool.output_schema.as_ref().unwrap()["type"], "object", "{name:?}");
             let hints = tool.annotations.unwrap();
-            assert!(hints.read_only_hint.is_some() && hints.destructive_hint.is_some(), "{name:?}");
+            let looks = [Name::Describe, Name::Questions, Name::Capabilities, Name::Subagents, Name::Envs];
+            assert_eq!(hints.read_only_hint, Some(looks.contains(&name)), "{name:?}");
+            assert_eq!(hints.destructive_hint, Some(name == Name::Cancel), "{name:?}");
+            let repeats = looks.contains(&name) || name == Name::Cancel;
+            assert_eq!(hints.idempotent_hint, Some(repeats), "{name:?}");
         }
     }
 }

@@ -4,30 +4,34 @@ use std::time::Duration;
 
 use agora_core::ThreadId;
 use agora_core::provider::ledger::Watch;
-use agora_core::state::ThreadState;
 use agora_engine::Thread;
 use rmcp::RoleServer;
-use rmcp::model::{
-    CreateTaskResult, ErrorData, InputRequiredResult, InputResponses, ProgressNotificationParam,
-    ProgressToken,
-};
-use rmcp::service::{Peer, RequestContext};
+use rmcp::model::{CreateTaskResult, ErrorData, InputRequiredResult, InputResponses};
+use rmcp::service::RequestContext;
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::Trouble;
 use super::arguments::{LONGEST_WAIT_SECONDS, Until, WaitArguments};
-use super::asking::{OpenNow, Outcome, open_question, response};
+use super::asked::{AskedReply, Way};
+use super::asking::{OpenNow, Outcome, response};
+use super::bounds::{fitted, page};
 use super::client::{Asking, Client};
 use super::desk::{Desk, Opened};
 use super::form::filled;
-use super::reply::{AskedReply, ThreadReply, WaitStatus, WaitedReply};
+use super::heard::News;
+use super::progress::Progress;
+use super::reply::{ThreadReply, WaitStatus, WaitedReply};
+use super::shown::Shown;
+use super::standing::Standing;
 
-/// How long a person may look at a form before the call is given back to the model. The question stays open.
-const FORM_TIME: Duration = Duration::from_secs(600);
 /// How often a client that wants to know hears that the call is alive, and how often it is looked whether a carrier died.
 const TICK: Duration = Duration::from_secs(5);
 /// How often a form is shown again whose answer does not fit.
 const FORM_TRIES: usize = 3;
+/// What of an answer that asks is the question's. The rest is the thread's.
+const QUESTION_BYTES: usize = 20 * 1024;
+const THREAD_BYTES: usize = 8 * 1024;
 
 /// What ends the call.
 #[derive(Debug)]
@@ -60,17 +64,12 @@ pub(crate) struct Call<'a> {
     pub(crate) state: Option<&'a str>,
 }
 
-/// Where a thread stands, for who waits.
-enum Standing {
-    Working,
-    Asks(Box<OpenNow>),
-    Rests,
-}
-
 /// A thread that is waited for.
 struct Awaited {
     thread: Thread,
     standing: Standing,
+    /// Whether the client was told of it before, and asks by name.
+    is_heard: bool,
 }
 
 impl Desk {
@@ -117,9 +116,8 @@ impl Desk {
         let taken = opened.states()?.take(state, client.owner.as_str(), opened.now());
         let asked = taken.map_err(|bad| CallError::Protocol(ErrorData::invalid_params(bad.words(), None)))?;
         let thread = self.thread(opened, client, asked.question.as_str()).await?;
-        let Some(open) =
-            self.look(&thread).await?.1.filter(|open| open.id == asked.question && open.hash == asked.hash)
-        else {
+        let is_asked = |open: &OpenNow| open.id == asked.question && open.hash == asked.hash;
+        let Some(open) = self.open_now(client, &thread).await?.filter(is_asked) else {
             // Somebody else was first, and it goes on.
             return Ok(None);
         };
@@ -131,27 +129,41 @@ impl Desk {
         match self.decided(opened, client, &open.id, filled).await? {
             Outcome::Moved | Outcome::Closed => Ok(None),
             Outcome::Unfit(problem) => ask_again(Some(&problem)),
-            Outcome::Left => Ok(Some(self.left_open(&thread, &open).await?)),
+            Outcome::Left => Ok(Some(self.left_open(client, &thread, &open).await?)),
         }
     }
 
-    async fn left_open(&self, thread: &Thread, open: &OpenNow) -> Result<Waited, Trouble> {
-        self.hears(thread.dispatch_id());
-        let mut reply = self.needs_input(thread, open).await?;
-        reply.next = "Your user closed the form: the question stays open, and nothing runs. Do other work, or ask them how to go on.".to_owned();
+    async fn left_open(&self, client: &Client, thread: &Thread, open: &OpenNow) -> Result<Waited, Trouble> {
+        let mut asked = open.reply();
+        let then = match open.way {
+            Way::Relayed => "If your user tells you an answer, pass it on with agora_answer.",
+            Way::InPerson | Way::NotAtAll => "Your user can answer with the line in `forYourUser`.",
+        };
+        asked.how_to_answer = format!(
+            "The form was closed without an answer: the question stays open, and nothing runs. Do not ask again at once; do other work, or ask \
+             your user how to go on. {then}"
+        );
+        let reply = self.needs_input(thread, &asked).await?;
+        self.heard.add(&client.owner, News::Asked(open.id.clone()));
         Ok(Waited::Reply(Box::new(reply)))
     }
 
-    pub(crate) async fn needs_input(&self, thread: &Thread, open: &OpenNow) -> Result<WaitedReply, Trouble> {
-        let result = thread.describe().await.map_err(|error| self.explain(error))?;
-        let question = AskedReply::new(&open.id, &open.thread, &open.subagent, &open.question);
-        let next = question.how_to_answer.clone();
+    pub(crate) async fn needs_input(&self, thread: &Thread, asked: &AskedReply) -> Result<WaitedReply, Trouble> {
+        let standing = self.thread_reply(thread).await?;
         Ok(WaitedReply {
             status: WaitStatus::NeedsInput,
-            question: Some(question),
-            threads: vec![ThreadReply::new(&result)],
-            next,
+            question: Some(fitted(&json!(asked), QUESTION_BYTES)),
+            threads: vec![fitted(&json!(standing), THREAD_BYTES)],
+            omitted_threads: None,
+            next: asked.how_to_answer.clone(),
         })
+    }
+
+    /// Tells where a thread stands, and what came of it.
+    pub(crate) async fn thread_reply(&self, thread: &Thread) -> Result<ThreadReply, Trouble> {
+        let result = thread.describe().await.map_err(|error| self.explain(error))?;
+        let view = thread.view().await.map_err(|error| self.explain(error))?;
+        Ok(ThreadReply::new(&result, view.thread.state()))
     }
 
     async fn awaited_ids(
@@ -169,36 +181,6 @@ impl Desk {
             }
         }
         Ok(ids)
-    }
-
-    /// Looks where a thread stands now.
-    async fn look(&self, thread: &Thread) -> Result<(Standing, Option<OpenNow>), Trouble> {
-        let view = thread.view().await.map_err(|error| self.explain(error))?;
-        let standing = match view.thread.state() {
-            ThreadState::Running | ThreadState::Resuming => Standing::Working,
-            ThreadState::Finished | ThreadState::Failed(_) | ThreadState::Cancelled => Standing::Rests,
-            ThreadState::Waiting => match open_question(view.thread.questions()) {
-                // Asked, and not yet recorded as open: in a moment it is.
-                None => Standing::Working,
-                Some(asked) => {
-                    let subagent = thread.describe().await.map_err(|error| self.explain(error))?.subagent;
-                    let open = OpenNow {
-                        id: asked.id.clone(),
-                        hash: asked.hash,
-                        thread: view.thread_id.clone(),
-                        subagent: subagent.to_string(),
-                        question: asked.question.clone(),
-                    };
-                    return Ok((Standing::Asks(Box::new(open.clone())), Some(open)));
-                }
-            },
-        };
-        Ok((standing, None))
-    }
-
-    /// Returns the question of a thread that is open now.
-    pub(crate) async fn open_now(&self, thread: &Thread) -> Result<Option<OpenNow>, Trouble> {
-        self.look(thread).await.map(|(_, open)| open)
     }
 }
 
@@ -236,7 +218,7 @@ impl Waiting<'_> {
             if let Some(status) = self.status(&awaited).await? {
                 return self.reply(status, &awaited).await;
             }
-            self.progress.tell(&awaited).await;
+            self.progress.tell(how_far(&awaited)).await;
             tokio::select! {
                 biased;
                 () = self.call.context.ct.cancelled() => return self.reply(WaitStatus::Running, &awaited).await,
@@ -256,12 +238,23 @@ impl Waiting<'_> {
         let mut awaited = Vec::new();
         for id in &self.ids {
             let thread = self.opened.agora.thread(id).await.map_err(|error| self.desk.explain(error))?;
-            if self.by_name || !self.desk.has_heard(thread.dispatch_id()) {
-                let (standing, _) = self.desk.look(&thread).await?;
-                awaited.push(Awaited { thread, standing });
+            let standing = self.desk.look(self.client, &thread).await?;
+            let news = news(&thread, &standing);
+            let is_heard = news.is_some_and(|news| self.desk.heard.has(&self.client.owner, &news));
+            if self.by_name || !is_heard {
+                awaited.push(Awaited { thread, standing, is_heard });
             }
         }
         Ok(awaited)
+    }
+
+    /// Notes what the client was told. A client that has taken back its call was told nothing.
+    fn was_told(&self, news: Option<News>) {
+        if let Some(news) = news
+            && !self.call.context.ct.is_cancelled()
+        {
+            self.desk.heard.add(&self.client.owner, news);
+        }
     }
 
     /// Returns how the call ends, if it does.
@@ -282,7 +275,7 @@ impl Waiting<'_> {
     async fn task(&self, awaited: &[Awaited]) -> Result<Option<Waited>, Trouble> {
         let can = self.client.takes_tasks && self.client.asking != Asking::Plain;
         match awaited {
-            [Awaited { thread, standing: Standing::Working }]
+            [Awaited { thread, standing: Standing::Working, .. }]
                 if can && self.desk.owns(self.opened, self.client, thread.id()).await? =>
             {
                 let task = self.desk.task(self.client, thread).await?;
@@ -300,11 +293,14 @@ impl Waiting<'_> {
                 Ok(Some(Waited::Ask(Box::new(required))))
             }
             Asking::Elicitation => self.elicit(thread, open).await,
-            Asking::Plain => {
-                self.desk.hears(thread.dispatch_id());
-                Ok(Some(Waited::Reply(Box::new(self.desk.needs_input(thread, open).await?))))
-            }
+            Asking::Plain => self.ask_plainly(thread, open).await.map(Some),
         }
+    }
+
+    async fn ask_plainly(&self, thread: &Thread, open: &OpenNow) -> Result<Waited, CallError> {
+        let reply = self.desk.needs_input(thread, &open.reply()).await?;
+        self.was_told(Some(News::Asked(open.id.clone())));
+        Ok(Waited::Reply(Box::new(reply)))
     }
 
     /// Shows a form while the call goes on, until it is filled in, or the question is closed by somebody else.
@@ -312,24 +308,29 @@ impl Waiting<'_> {
         let mut problem = None;
         for _ in 0..FORM_TRIES {
             let form = self.desk.form(self.client, open, problem.as_deref())?;
-            let peer = &self.call.context.peer;
-            let shown = peer.create_elicitation_with_timeout(form, Some(FORM_TIME));
+            // A client that cannot show it after all: the model is told.
+            let Ok(mut shown) = Shown::new(&self.call.context.peer, form).await else { break };
             let result = tokio::select! {
                 biased;
-                () = self.call.context.ct.cancelled() => break,
-                () = self.closed(thread) => return Ok(None),
-                shown = shown => shown,
+                () = self.call.context.ct.cancelled() => {
+                    shown.take_back("the call was cancelled").await;
+                    break;
+                }
+                () = self.closed(thread) => {
+                    shown.take_back("the question is not open any more").await;
+                    return Ok(None);
+                }
+                result = shown.result() => result,
             };
-            // A client that cannot show it after all, or a person who does not look: the model is told.
+            // Nor does a person who does not look answer.
             let Ok(result) = result else { break };
             match self.desk.decided(self.opened, self.client, &open.id, filled(&result)).await? {
                 Outcome::Moved | Outcome::Closed => return Ok(None),
-                Outcome::Left => return Ok(Some(self.desk.left_open(thread, open).await?)),
+                Outcome::Left => return Ok(Some(self.desk.left_open(self.client, thread, open).await?)),
                 Outcome::Unfit(words) => problem = Some(words),
             }
         }
-        self.desk.hears(thread.dispatch_id());
-        Ok(Some(Waited::Reply(Box::new(self.desk.needs_input(thread, open).await?))))
+        self.ask_plainly(thread, open).await.map(Some)
     }
 
     /// Returns when the question is not open any more. Never, where that cannot be heard.
@@ -338,7 +339,7 @@ impl Waiting<'_> {
             return std::future::pending().await;
         };
         loop {
-            if !matches!(self.desk.look(thread).await, Ok((Standing::Asks(_), _))) {
+            if !matches!(self.desk.look(self.client, thread).await, Ok(Standing::Asks(_))) {
                 return;
             }
             tokio::select! {
@@ -349,44 +350,90 @@ impl Waiting<'_> {
     }
 
     async fn reply(&self, status: WaitStatus, awaited: &[Awaited]) -> Result<Waited, CallError> {
-        let mut threads = Vec::new();
-        for Awaited { thread, standing } in awaited {
-            let result = thread.describe().await.map_err(|error| self.desk.explain(error))?;
-            if matches!(standing, Standing::Rests) {
-                self.desk.hears(&result.dispatch_id);
-            }
-            threads.push(ThreadReply::new(&result));
-        }
         if status == WaitStatus::Nothing
             && let Some(reminder) = self.reminder().await?
         {
             return Ok(reminder);
         }
-        let next = match status {
-            WaitStatus::Ended
-                if awaited.iter().any(|awaited| !matches!(awaited.standing, Standing::Rests)) =>
-            {
-                "Some have ended. Call agora_wait again for the others."
+        // What is new comes first: where not all fits, the next call has the rest.
+        let mut ordered: Vec<&Awaited> = awaited.iter().collect();
+        ordered.sort_by_key(|awaited| (!matches!(awaited.standing, Standing::Rests), awaited.is_heard));
+        let mut replies = Vec::new();
+        for awaited in &ordered {
+            replies.push(self.desk.thread_reply(&awaited.thread).await?);
+        }
+        let (threads, left) = page(&replies);
+        let (told, untold) = ordered.split_at(threads.len());
+        for awaited in told.iter().filter(|awaited| matches!(awaited.standing, Standing::Rests)) {
+            self.was_told(news(&awaited.thread, &awaited.standing));
+        }
+        let untold = untold.iter().filter(|awaited| matches!(awaited.standing, Standing::Rests)).count();
+        let next = self.next(status, awaited, untold).await?;
+        let omitted_threads = Some(left).filter(|left| *left > 0);
+        Ok(Waited::Reply(Box::new(WaitedReply { status, question: None, threads, omitted_threads, next })))
+    }
+
+    /// Says what to do next. `untold` have ended, and did not fit.
+    async fn next(&self, status: WaitStatus, awaited: &[Awaited], untold: usize) -> Result<String, Trouble> {
+        let others = awaited.iter().any(|awaited| !matches!(awaited.standing, Standing::Rests));
+        let mut next = match status {
+            WaitStatus::Ended if untold > 0 => format!(
+                "{untold} more have ended than fit here: make the same call again to hear of them."
+            ),
+            WaitStatus::Ended if others => "Some have ended. Call agora_wait again for the others.".to_owned(),
+            WaitStatus::Ended => "All have ended. Tell your user what came of it, with the git refs.".to_owned(),
+            WaitStatus::Running if untold > 0 => {
+                "Not all have ended yet, and more have ended than fit here. Call agora_wait again.".to_owned()
             }
-            WaitStatus::Ended => "All have ended. Tell your user what came of it, with the git refs.",
-            WaitStatus::Running => "Nothing has ended yet. Call agora_wait again.",
+            WaitStatus::Running => "Not all have ended yet. Call agora_wait again.".to_owned(),
             WaitStatus::Nothing => {
                 "You have no threads that you have not heard the end of. If you started some before this server was started, name them."
+                    .to_owned()
             }
-            WaitStatus::NeedsInput => "",
+            WaitStatus::NeedsInput => String::new(),
         };
-        Ok(Waited::Reply(Box::new(WaitedReply { status, question: None, threads, next: next.to_owned() })))
+        if !self.by_name && status == WaitStatus::Ended && self.still_asked().await?.is_some() {
+            next.push_str(
+                " A question that you know of still waits for your user: agora_questions_list has it.",
+            );
+        }
+        Ok(next)
     }
 
     /// Returns a question that the client heard of before and that is still open, when it has nothing else to wait for.
     async fn reminder(&self) -> Result<Option<Waited>, Trouble> {
+        let Some((thread, open)) = self.still_asked().await? else { return Ok(None) };
+        let reply = self.desk.needs_input(&thread, &open.reply()).await?;
+        Ok(Some(Waited::Reply(Box::new(reply))))
+    }
+
+    /// Returns a thread whose question is still open, whether or not the client has heard of it.
+    async fn still_asked(&self) -> Result<Option<(Thread, OpenNow)>, Trouble> {
         for id in &self.ids {
             let thread = self.opened.agora.thread(id).await.map_err(|error| self.desk.explain(error))?;
-            if let Some(open) = self.desk.open_now(&thread).await? {
-                return Ok(Some(Waited::Reply(Box::new(self.desk.needs_input(&thread, &open).await?))));
+            if let Some(open) = self.desk.open_now(self.client, &thread).await? {
+                return Ok(Some((thread, open)));
             }
         }
         Ok(None)
+    }
+}
+
+/// Returns what there is to tell of a thread, once.
+fn news(thread: &Thread, standing: &Standing) -> Option<News> {
+    match standing {
+        Standing::Working => None,
+        Standing::Asks(open) => Some(News::Asked(open.id.clone())),
+        Standing::Rests => Some(News::Ended(thread.dispatch_id().clone())),
+    }
+}
+
+/// Says how far the threads are.
+fn how_far(awaited: &[Awaited]) -> String {
+    let ended = awaited.iter().filter(|awaited| matches!(awaited.standing, Standing::Rests)).count();
+    match awaited {
+        [only] => format!("{} is under way", only.thread.id()),
+        _ => format!("{ended} of {} ended", awaited.len()),
     }
 }
 
@@ -395,54 +442,4 @@ fn first_question(awaited: &[Awaited]) -> Option<(&Thread, &OpenNow)> {
         Standing::Asks(open) => Some((&awaited.thread, &**open)),
         Standing::Working | Standing::Rests => None,
     })
-}
-
-/// Tells a client that wants to know how far it is.
-struct Progress {
-    peer: Peer<RoleServer>,
-    token: Option<ProgressToken>,
-    told: std::sync::Mutex<(u32, String)>,
-}
-
-impl Progress {
-    fn of(context: &RequestContext<RoleServer>) -> Self {
-        Self {
-            peer: context.peer.clone(),
-            token: context.meta.get_progress_token(),
-            told: std::sync::Mutex::default(),
-        }
-    }
-
-    /// Says where the threads stand, if that is new.
-    async fn tell(&self, awaited: &[Awaited]) {
-        let ended = awaited.iter().filter(|awaited| matches!(awaited.standing, Standing::Rests)).count();
-        let mut words = format!("{ended} of {} ended", awaited.len());
-        if let [only] = awaited {
-            words = format!("{} is under way", only.thread.id());
-        }
-        let is_new = self.told.lock().is_ok_and(|told| told.1 != words);
-        if is_new {
-            self.say(words).await;
-        }
-    }
-
-    /// Says again what was said, so that the client knows that the call is alive.
-    async fn beat(&self) {
-        let words = self.told.lock().map(|told| told.1.clone()).unwrap_or_default();
-        self.say(words).await;
-    }
-
-    async fn say(&self, words: String) {
-        let Some(token) = self.token.clone() else { return };
-        let step = match self.told.lock() {
-            Ok(mut told) => {
-                *told = (told.0 + 1, words.clone());
-                told.0
-            }
-            Err(_) => return,
-        };
-        let param = ProgressNotificationParam::new(token, f64::from(step)).with_message(words);
-        // Who does not listen any more hears the end of the call neither.
-        let _ = self.peer.notify_progress(param).await;
-    }
 }

@@ -54,7 +54,10 @@ fn a_state_that_was_altered_replayed_or_made_elsewhere_is_refused() {
 
     // Replayed: it counted once, when the person closed the form.
     let closed = come_back(&mut wire, &state, json!({&question: {"action": "cancel"}}));
-    assert_eq!(closed["result"]["structuredContent"]["status"], "needs_input", "{closed}");
+    let told = &closed["result"]["structuredContent"];
+    assert_eq!(told["status"], "needs_input", "{closed}");
+    assert_eq!(told["next"], told["question"]["howToAnswer"], "it says one thing");
+    assert!(told["next"].as_str().unwrap().starts_with("The form was closed without an answer"), "{told}");
     let replayed = come_back(&mut wire, &state, filled(&question, "a"));
     assert_eq!(replayed["error"]["code"], -32602, "{replayed}");
     assert_eq!(place.thread(&thread)["state"], "waiting");
@@ -111,6 +114,9 @@ fn arguments_that_are_too_large_too_many_or_unknown_are_refused_and_the_server_l
     assert_eq!(unknown["code"], "bad-arguments");
     let nobody = refusal(&wire.call("agora_dispatch", json!({"subagent": "nobody"})));
     assert_eq!(nobody["code"], "unknown-name", "{nobody}");
+    assert_eq!(nobody["hints"], json!(["agora_subagents_list shows what there is"]));
+    let nothing = refusal(&wire.call("agora_dispatch_describe", json!({"id": "t_nowhere"})));
+    assert!(nothing["hints"][0].as_str().unwrap().contains("agora_questions_list"), "{nothing}");
     let tool = wire.call("agora_subagent_register", json!({}));
     assert_eq!(tool["error"]["code"], -32602, "{tool}");
     let method = wire.request("agora/register", json!({}));
@@ -245,8 +251,16 @@ echo '{"question": "Delete it all?", "options": ["yes", "no"], "human": true}' >
         let thread = wire.dispatch(subagent);
         let waited = wire.done("agora_wait", json!({"threads": [thread]}));
         let question = waited["question"]["questionId"].as_str().unwrap().to_owned();
+        assert!(waited["next"].as_str().unwrap().contains("agora_answer would be refused"), "{waited}");
+        assert_eq!(waited["question"]["forYourUser"], format!("agora answer {question} 'YOUR ANSWER'"));
+        let listed = wire.done("agora_questions_list", json!({}));
+        assert_eq!(listed["questions"][0]["howToAnswer"], waited["next"]);
         let refused = refusal(&wire.call("agora_answer", json!({"questionId": question, "answer": answer})));
         assert_eq!(refused["code"], "not-entitled", "{refused}");
+        assert!(
+            refused["message"].as_str().unwrap().starts_with("you may not pass on an answer to"),
+            "{refused}"
+        );
         assert_eq!(refused["forYourUser"], format!("agora answer {question} {answer}"));
         assert_eq!(place.thread(&thread)["state"], "waiting");
         (thread, question)

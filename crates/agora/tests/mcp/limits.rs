@@ -30,7 +30,11 @@ fn refused(answer: &Value, code: &str) {
 fn no_more_are_under_way_than_the_user_allows() {
     let place = place("[mcp]\nmax_live = 2\n");
     let mut wire = Wire::start(&place, json!({}));
-    refused(&wire.call("agora_dispatch", many("quick", 3)), "limit-live");
+    let three = refusal(&wire.call("agora_dispatch", many("quick", 3)));
+    assert_eq!(three["code"], "limit-live");
+    let words = three["message"].as_str().unwrap();
+    assert!(words.contains("3 more are asked for; at most 2 may be at once"), "{three}");
+    assert!(three["hints"][0].as_str().unwrap().starts_with("dispatch 2 now"), "{three}");
     let two = wire.done("agora_dispatch", many("sleeper", 2));
     refused(&wire.call("agora_dispatch", many("quick", 1)), "limit-live");
     for started in two["dispatches"].as_array().unwrap() {

@@ -108,6 +108,11 @@ impl Web {
         message(&heard(&mut self.posted(headers, method, params)))
     }
 
+    /// Returns all that came back, and not only the answer.
+    pub(crate) fn said(&self, method: &str, params: Value) -> Said {
+        heard(&mut self.posted("", method, params))
+    }
+
     fn posted(&self, headers: &str, method: &str, mut params: Value) -> TcpStream {
         let mut meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -155,10 +160,14 @@ impl Web {
     }
 }
 
+/// Returns every message of an answer, in order: one document, or a stream of events.
+pub(crate) fn messages(said: &Said) -> Vec<Value> {
+    let lines = said.body.lines().map(|line| line.strip_prefix("data:").unwrap_or(line).trim());
+    lines.filter_map(|line| serde_json::from_str(line).ok()).filter(Value::is_object).collect()
+}
+
 /// Returns the last message of an answer, which is the answer to the request.
 #[track_caller]
 pub(crate) fn message(said: &Said) -> Value {
-    let mut events = said.body.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
-    let text = events.rfind(|line| !line.is_empty()).unwrap_or(&said.body);
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {} {:?}", said.status, said.body))
+    messages(said).pop().unwrap_or_else(|| panic!("{} {:?}", said.status, said.body))
 }

@@ -13,6 +13,8 @@ use crate::failure::Failure;
 use crate::mcp::{Around, Trouble};
 use crate::person;
 
+use super::hints::{by_tools, for_user};
+
 /// The program around the server.
 #[derive(Debug)]
 pub(super) struct Program {
@@ -49,7 +51,10 @@ impl Around for Program {
     }
 
     fn explain(&self, error: Error) -> Trouble {
-        trouble(Failure::from(error))
+        let tools = by_tools(&error);
+        let mut failure = Failure::from(error);
+        failure.hints = tools.unwrap_or_else(|| failure.hints.into_iter().map(for_user).collect());
+        trouble(failure)
     }
 
     fn person(&self) -> String {
