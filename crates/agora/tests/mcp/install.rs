@@ -45,3 +45,70 @@ fn a_file_that_cannot_be_changed_safely_is_left_alone() {
     assert!(said.contains("add this by hand"), "{said}");
     assert_eq!(fs::read_to_string(place.cli.work().join(".vscode/mcp.json")).unwrap(), written);
 }
+
+#[test]
+fn a_file_of_codex_stays_one_that_it_reads() {
+    let place = Place::new();
+    let elsewhere = place.cli.work().join("codex");
+    let file = elsewhere.join("config.toml");
+    fs::create_dir(&elsewhere).unwrap();
+    let install = |client: &str| {
+        let mut command = place.cli.command(&["mcp", "install", "--client", client]);
+        agora_testkit::cli::run(command.env("CODEX_HOME", &elsewhere))
+    };
+    // However it is written, it is there already.
+    for same in [
+        "[mcp_servers]\nagora = {command = \"agora\", args = [\"mcp\"]}\n",
+        "[mcp_servers.\"agora\"]\ncommand = \"agora\"\nargs = [\"mcp\"]\nstartup_timeout_sec = 30\n",
+    ] {
+        fs::write(&file, same).unwrap();
+        assert!(install("codex").stderr.contains("config.toml` has it already"), "{same}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), same);
+    }
+    for (other, said) in [
+        ("[mcp_servers.agora]\ncommand = \"mine\"\n", "has another `agora` already"),
+        ("notes = \"\"\"\nnot ended\n", "is not plain TOML that can be added to"),
+        ("mcp_servers = {other = {command = \"x\"}}\n", "is not plain TOML that can be added to"),
+    ] {
+        fs::write(&file, other).unwrap();
+        let refused = install("codex").failure(2);
+        assert!(refused.contains(said) && refused.contains("by hand"), "{refused}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), other, "it was left alone");
+    }
+    fs::write(&file, "model = \"x\"").unwrap();
+    install("codex").success();
+    let expected = "model = \"x\"\n\n[mcp_servers.agora]\ncommand = \"agora\"\nargs = [\"mcp\"]\n";
+    assert_eq!(fs::read_to_string(&file).unwrap(), expected);
+}
+
+#[test]
+fn what_a_person_changed_is_theirs() {
+    let place = Place::new();
+    let written = "{\"mcpServers\": {\"agora\": {\"command\": \"mine\"}}}\n";
+    place.cli.write(".mcp.json", written);
+    let refused = place.cli.run(&["mcp", "install", "--client", "claude"]).failure(2);
+    assert!(refused.contains("has another `agora` already"), "{refused}");
+    assert_eq!(fs::read_to_string(place.cli.work().join(".mcp.json")).unwrap(), written);
+
+    let skill = place.cli.write(".agents/skills/agora/SKILL.md", "my own words\n");
+    let said = place.cli.run(&["mcp", "install", "--client", "opencode"]);
+    assert!(said.stderr.contains("SKILL.md` is another than this agora's, and stays"), "{}", said.stderr);
+    assert_eq!(fs::read_to_string(skill).unwrap(), "my own words\n");
+}
+
+#[test]
+fn a_client_that_would_not_find_the_program_is_told_of() {
+    let warning = "`agora` is not on the path";
+    let place = Place::new();
+    assert!(place.cli.run(&["mcp", "install", "--client", "claude"]).stderr.contains(warning));
+    let agora = env!("CARGO_BIN_EXE_agora");
+    let place = Place { cli: agora_testkit::cli::Cli::new(agora).program("agora", agora.as_ref()) };
+    assert!(!place.cli.run(&["mcp", "install", "--client", "claude"]).stderr.contains(warning));
+}
+
+#[test]
+fn a_workspace_that_is_not_there_is_not_one() {
+    let place = Place::new();
+    let refused = place.cli.run(&["mcp", "--workspace", "/no/such/directory"]).failure(2);
+    assert!(refused.contains("`/no/such/directory` is not a directory"), "{refused}");
+}

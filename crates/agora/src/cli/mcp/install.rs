@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::json_text::{self, Entered};
+use super::entered::Entered;
+use super::{json_text, toml_text};
 use crate::cli::Context;
 use crate::config::variable_os;
 use crate::exit::Exit;
@@ -18,7 +19,7 @@ const SKILL: &str = include_str!("../../../../../plugins/agora/skills/agora/SKIL
 /// Enter the server for a client
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Enter the server for a client: shows what is added to which file, and writes it. What is there already stays as it is; a file that cannot be changed safely is left alone, and what to add is shown.\n\nFor clients that read `.agents/skills`, the skill that teaches an agent to use it is put there, too.",
+    long_about = "Enter the server for a client: shows what is added to which file, and writes it. What is there already stays as it is, also a skill that you changed; a file that cannot be changed safely is left alone, and what to add is shown.\n\nFor clients that read `.agents/skills`, the skill that teaches an agent to use it is put there, too.",
     after_help = "Examples:\n  agora mcp install --client claude\n  agora mcp install --client codex --dry-run"
 )]
 pub(super) struct Install {
@@ -34,7 +35,7 @@ pub(super) struct Install {
 enum Client {
     /// Claude Code: `.mcp.json` of the project
     Claude,
-    /// Codex: `~/.codex/config.toml`
+    /// Codex: `config.toml` in `$CODEX_HOME`, else in `~/.codex`
     Codex,
     /// Gemini CLI: `~/.gemini/settings.json`
     Gemini,
@@ -44,13 +45,20 @@ enum Client {
     Vscode,
 }
 
-/// A file as it is to be.
+/// A file, and what is to become of it.
 struct Change {
     path: PathBuf,
-    /// `None`: it is as it is to be already.
-    text: Option<String>,
+    becomes: Becomes,
     /// What is added, for who reads.
     added: String,
+}
+
+enum Becomes {
+    /// It has it already.
+    Same,
+    /// A person changed it, and it is theirs.
+    Theirs,
+    Text(String),
 }
 
 impl Install {
@@ -60,23 +68,26 @@ impl Install {
             changes.push(skill(context)?);
         }
         for change in &changes {
-            match (&change.text, self.dry_run) {
-                (None, _) => context.ui.note(format_args!("`{}` has it already", change.path.display())),
-                (Some(_), true) => {
-                    context.ui.note(format_args!(
-                        "would add to `{}`:\n{}",
-                        change.path.display(),
-                        change.added
-                    ));
-                }
-                (Some(text), false) => {
+            let (file, added) = (change.path.display(), &change.added);
+            match (&change.becomes, self.dry_run) {
+                (Becomes::Same, _) => context.ui.note(format_args!("`{file}` has it already")),
+                (Becomes::Theirs, _) => context.ui.note(format_args!(
+                    "`{file}` is another than this agora's, and stays; take it away to get this one"
+                )),
+                (Becomes::Text(_), true) => context.ui.note(format_args!("would add to `{file}`:\n{added}")),
+                (Becomes::Text(text), false) => {
                     write(&change.path, text)?;
-                    context.ui.note(format_args!("added to `{}`:\n{}", change.path.display(), change.added));
+                    context.ui.note(format_args!("added to `{file}`:\n{added}"));
                 }
             }
         }
-        let written =
-            |change: &Change| json!({"file": change.path, "changed": change.text.is_some() && !self.dry_run});
+        if !is_on_path("agora") {
+            context
+                .ui
+                .warn("`agora` is not on the path: a client that starts it by its name does not find it");
+        }
+        let is_written = |change: &Change| matches!(change.becomes, Becomes::Text(_)) && !self.dry_run;
+        let written = |change: &Change| json!({"file": change.path, "changed": is_written(change)});
         let files: Vec<Value> = changes.iter().map(written).collect();
         let paths =
             || changes.iter().map(|change| format!("{}\n", change.path.display())).collect::<String>();
@@ -99,18 +110,26 @@ impl Client {
                 let entry = json!({"type": "local", "command": ["agora", "mcp"], "enabled": true});
                 (project(context).join("opencode.json"), ["mcp", "agora"], entry)
             }
-            Self::Codex => return codex(home()?.join(".codex/config.toml")),
+            Self::Codex => return codex(),
         };
-        let before = read(&path)?;
-        let added = format!("\"{}\": {{ \"{}\": {entry} }}", keys[0], keys[1]);
-        match json_text::enter(&before, keys, &entry) {
-            Some(Entered::Already) => Ok(Change { path, text: None, added }),
-            Some(Entered::Text(text)) => Ok(Change { path, text: Some(text), added }),
-            None => Err(Failure::wrong(
-                "file-unreadable",
-                format!("`{}` is not plain JSON; it was left alone", path.display()),
-            )
-            .hint(format!("add this by hand: {added}"))),
+        let entered = json_text::enter(&read(&path)?, keys, &entry);
+        change(path, entered, format!("\"{}\": {{ \"{}\": {entry} }}", keys[0], keys[1]), "JSON")
+    }
+}
+
+/// Says what is to become of a file, or why it is left alone.
+fn change(path: PathBuf, entered: Entered, added: String, form: &str) -> Result<Change, Failure> {
+    let file = path.display();
+    match entered {
+        Entered::Already => Ok(Change { path, becomes: Becomes::Same, added }),
+        Entered::Text(text) => Ok(Change { path, becomes: Becomes::Text(text), added }),
+        Entered::Another => {
+            let words = format!("`{file}` has another `agora` already; it was left alone");
+            Err(Failure::wrong("entry-taken", words).hint(format!("put this in its place by hand: {added}")))
+        }
+        Entered::Unfit => {
+            let words = format!("`{file}` is not plain {form} that can be added to; it was left alone");
+            Err(Failure::wrong("file-unreadable", words).hint(format!("add this by hand: {added}")))
         }
     }
 }
@@ -119,32 +138,33 @@ fn plain() -> Value {
     json!({"command": "agora", "args": ["mcp"]})
 }
 
-/// TOML is added to at its end: a table may stand anywhere, and what a person wrote stays to the letter.
-fn codex(path: PathBuf) -> Result<Change, Failure> {
-    const TABLE: &str = "[mcp_servers.agora]";
-    let before = read(&path)?;
-    let added = format!("{TABLE}\ncommand = \"agora\"\nargs = [\"mcp\"]\n");
-    if before.lines().any(|line| line.trim() == TABLE) {
-        return Ok(Change { path, text: None, added });
-    }
-    let apart = if before.is_empty() || before.ends_with("\n\n") {
-        ""
-    } else if before.ends_with('\n') {
-        "\n"
-    } else {
-        "\n\n"
-    };
-    Ok(Change { path, text: Some(format!("{before}{apart}{added}")), added })
+fn codex() -> Result<Change, Failure> {
+    const ENTRY: &str = "command = \"agora\"\nargs = [\"mcp\"]\n";
+    let dir = variable_os("CODEX_HOME").map(PathBuf::from);
+    let path = dir.map_or_else(|| home().map(|home| home.join(".codex")), Ok)?.join("config.toml");
+    let entered = toml_text::enter(&read(&path)?, ["mcp_servers", "agora"], ENTRY);
+    change(path, entered, format!("[mcp_servers.agora]\n{ENTRY}"), "TOML")
 }
 
 fn skill(context: &Context) -> Result<Change, Failure> {
     let path = project(context).join(".agents/skills/agora/SKILL.md");
-    let text = Some(SKILL.to_owned()).filter(|skill| read(&path).ok().as_ref() != Some(skill));
-    Ok(Change {
-        path,
-        text,
-        added: "  the skill `agora`: how to dispatch, wait, and ask the user".to_owned(),
-    })
+    let becomes = match read(&path)?.as_str() {
+        "" => Becomes::Text(SKILL.to_owned()),
+        SKILL => Becomes::Same,
+        _ => Becomes::Theirs,
+    };
+    let added = "  the skill `agora`: how to dispatch, wait, and ask the user".to_owned();
+    Ok(Change { path, becomes, added })
+}
+
+/// Tells whether a client would find a program by its name.
+fn is_on_path(program: &str) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    let can_run = |file: PathBuf| {
+        fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    let path = variable_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| can_run(dir.join(program)))
 }
 
 /// Returns where a project's files are: the repository's root, else the current directory.

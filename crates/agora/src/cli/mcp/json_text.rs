@@ -2,43 +2,51 @@
 
 use serde_json::{Map, Value, json};
 
-/// What came of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Entered {
-    /// The same entry is there.
-    Already,
-    Text(String),
+use super::entered::Entered;
+
+/// Enters a value below two keys. What comes of it is read again before anybody writes it.
+pub(super) fn enter(text: &str, keys: [&str; 2], entry: &Value) -> Entered {
+    let [outer, inner] = keys;
+    if text.trim().is_empty() {
+        return Entered::Text(format!("{:#}\n", json!({outer: {inner: entry}})));
+    }
+    let Ok(before) = serde_json::from_str::<Map<String, Value>>(text) else { return Entered::Unfit };
+    match before.get(outer) {
+        Some(Value::Object(entries)) => match entries.get(inner) {
+            Some(there) if holds(there, entry) => return Entered::Already,
+            Some(_) => return Entered::Another,
+            None => {}
+        },
+        Some(_) => return Entered::Unfit,
+        None => {}
+    }
+    let Some(grown) = grown(text, &before, keys, entry) else { return Entered::Unfit };
+    let mut wanted = Value::Object(before);
+    wanted[outer][inner] = entry.clone();
+    // A key that stands twice is read as its last, and may have been added to as its first.
+    let fits = serde_json::from_str::<Value>(&grown).is_ok_and(|after| after == wanted);
+    if fits { Entered::Text(grown) } else { Entered::Unfit }
 }
 
-/// Enters a value below two keys. `None`: the text is not a JSON object that can be added to, or another entry has that name.
-pub(super) fn enter(text: &str, [outer, inner]: [&str; 2], entry: &Value) -> Option<Entered> {
-    if text.trim().is_empty() {
-        let whole = json!({outer: {inner: entry}});
-        return Some(Entered::Text(format!("{whole:#}\n")));
-    }
-    let whole: Map<String, Value> = serde_json::from_str(text).ok()?;
-    match whole.get(outer) {
-        Some(Value::Object(entries)) => match entries.get(inner) {
-            Some(there) if there == entry => Some(Entered::Already),
-            Some(_) => None,
-            None => {
-                let at = opening_of(text, outer)?;
-                let comma = if entries.is_empty() { "" } else { "," };
-                Some(Entered::Text(insert(
-                    text,
-                    at,
-                    &format!("\n    \"{inner}\": {entry}{comma}"),
-                    entries.is_empty(),
-                    "  ",
-                )))
-            }
-        },
-        Some(_) => None,
+/// Tells whether all of an entry is there. What a person added to it is theirs.
+fn holds(there: &Value, entry: &Value) -> bool {
+    let mut fields = entry.as_object().into_iter().flatten();
+    fields.all(|(key, value)| there.get(key) == Some(value))
+}
+
+fn grown(text: &str, whole: &Map<String, Value>, [outer, inner]: [&str; 2], entry: &Value) -> Option<String> {
+    match whole.get(outer).and_then(Value::as_object) {
+        Some(entries) => {
+            let at = opening_of(text, outer)?;
+            let comma = if entries.is_empty() { "" } else { "," };
+            let added = format!("\n    \"{inner}\": {entry}{comma}");
+            Some(insert(text, at, &added, entries.is_empty(), "  "))
+        }
         None => {
             let at = text.find('{')? + 1;
             let comma = if whole.is_empty() { "" } else { "," };
             let added = format!("\n  \"{outer}\": {{\n    \"{inner}\": {entry}\n  }}{comma}");
-            Some(Entered::Text(insert(text, at, &added, whole.is_empty(), "")))
+            Some(insert(text, at, &added, whole.is_empty(), ""))
         }
     }
 }
@@ -91,20 +99,20 @@ fn string_end(bytes: &[u8], from: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn entered(text: &str) -> Option<Entered> {
+    fn entered(text: &str) -> Entered {
         enter(text, ["mcpServers", "agora"], &json!({"command": "agora"}))
     }
 
     #[track_caller]
     fn grown(text: &str) -> String {
-        let Some(Entered::Text(grown)) = entered(text) else { panic!("{text} was not added to") };
+        let Entered::Text(grown) = entered(text) else { panic!("{text} was not added to") };
         let (before, after): (Value, Value) =
             (serde_json::from_str(text).unwrap_or(json!({})), serde_json::from_str(&grown).unwrap());
         assert_eq!(after["mcpServers"]["agora"], json!({"command": "agora"}));
         for (key, value) in before.as_object().unwrap().iter().filter(|(key, _)| *key != "mcpServers") {
             assert_eq!(after[key], *value);
         }
-        assert_eq!(entered(&grown), Some(Entered::Already), "{grown}");
+        assert_eq!(entered(&grown), Entered::Already, "{grown}");
         grown
     }
 
@@ -141,10 +149,13 @@ mod tests {
             "[]",
             "// a comment\n{}",
             "{\"mcpServers\": []}",
-            "{\"mcpServers\": {\"agora\": {\"command\": \"other\"}}}",
+            "{\"mcpServers\": {\"x\": 1}, \"mcpServers\": {}}",
             "{",
         ] {
-            assert_eq!(entered(text), None, "{text}");
+            assert_eq!(entered(text), Entered::Unfit, "{text}");
         }
+        assert_eq!(entered("{\"mcpServers\": {\"agora\": {\"command\": \"other\"}}}"), Entered::Another);
+        let with_more = "{\"mcpServers\": {\"agora\": {\"command\": \"agora\", \"env\": {}}}}";
+        assert_eq!(entered(with_more), Entered::Already, "what a person added is theirs");
     }
 }

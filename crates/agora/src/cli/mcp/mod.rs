@@ -1,10 +1,12 @@
 //! `agora mcp`: the server that an agent drives agora through, where it is entered for a client, and tokens for its door over HTTP.
 
 mod around;
+mod entered;
 mod hints;
 mod install;
 mod json_text;
 mod token;
+mod toml_text;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -59,6 +61,12 @@ impl Mcp {
 }
 
 async fn serve(context: &Context, workspaces: Vec<PathBuf>, http: Option<SocketAddr>) -> Result<(), Failure> {
+    if let Some(missing) = workspaces.iter().find(|dir| !dir.is_dir()) {
+        return Err(Failure::wrong(
+            "workspace-refused",
+            format!("`{}` is not a directory", missing.display()),
+        ));
+    }
     let program = Program::new(context.config.clone(), workspaces);
     let desk = Arc::new(Desk::new(Box::new(program)));
     match http {
