@@ -49,6 +49,12 @@ async fn ten_thousand_open_questions_are_held_shown_and_answered() {
     assert!(recovered.orphans.is_empty() && recovered.settled.is_empty() && recovered.stuck.is_empty());
     let all = pages(&agora).await;
     assert_eq!(all.len() as u64, COUNT + 1);
+    let tally = agora.status().await.unwrap().tally;
+    assert_eq!(
+        (tally.questions, tally.oldest_asked_at),
+        (COUNT + 1, Some(all[0].asked_at)),
+        "all are counted"
+    );
     assert_eq!(all[0].dispatch_id, *first.dispatch_id(), "the oldest comes first");
     let mut ids: Vec<&str> = all.iter().map(|open| open.question_id.as_str()).collect();
     ids.sort_unstable();
