@@ -429,13 +429,13 @@ esac"#;
                                  one file
                               2. postgres
                             because: Both are in Cargo.toml. …
-    [DATE] [CLOCK]  answered by user:ann by cli, after [SPAN]
+    [DATE] [CLOCK]  answered by user:ann through cli, after [SPAN]
                             sqlite
                           it went on as d_[ID]
     [DATE] [CLOCK]  asked, and stopped (q_[ID])
                           worked [SPAN], 2 files changed (+2 -1) since the answer
                             And why?
-    [DATE] [CLOCK]  answered by user:ann by cli, after [SPAN]
+    [DATE] [CLOCK]  answered by user:ann through cli, after [SPAN]
                             it is one file
                             and small
                           it went on as d_[ID]

@@ -57,6 +57,13 @@ fn a_command_of_the_route_answers_and_the_work_goes_on() {
     assert_eq!(kinds[4..7], ["question.routed", "question.answered", "dispatch.accepted"], "one write");
     let shown = place.cli.run(&["thread", "show", "d_asks", "--json"]).json();
     assert_eq!(shown["questions"][0]["route"], json!([{"step": 0, "outcome": "answered"}]));
+    let told = place.cli.run(&["thread", "show", "d_asks"]).success();
+    assert!(told.contains("answered by command:lookup through route"), "{told}");
+    assert!(told.contains("programs answered 1 question after"), "{told}");
+    assert!(
+        !told.contains("people thought") && !told.contains("0 processes"),
+        "nobody counted those: {told}"
+    );
     assert_eq!(place.leftovers(), Vec::<String>::new());
 }
 
