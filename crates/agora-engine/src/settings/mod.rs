@@ -69,6 +69,8 @@ pub struct Settings {
     pub store_max_bytes: u64,
     /// What a project's file says that does not count, because nobody trusts it.
     pub ignored: Option<Ignored>,
+    /// What the files say and does nothing, though whoever wrote it meant something by it.
+    pub warnings: Vec<String>,
     /// How a person is told that a question wants them.
     pub notify: Vec<Way>,
     /// Whether nobody waits for what is carried here: then a person is told of every end, too.
@@ -134,6 +136,7 @@ impl Settings {
             sockets: ["/var/run/docker.sock", "/run/podman/podman.sock"].map(PathBuf::from).to_vec(),
             store_max_bytes: 10 << 30,
             ignored: None,
+            warnings: Vec::new(),
             notify: Vec::new(),
             unattended: false,
             workspace_layers: Layers::Auto,

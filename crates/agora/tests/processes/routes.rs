@@ -212,6 +212,7 @@ fn a_route_is_tested_before_it_matters() {
         "step 1:",
         "/lookup`",
         "waits where an item has none",
+        "if stale:    whoever answers sees what has changed, and the answer counts",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -224,6 +225,16 @@ fn a_route_is_tested_before_it_matters() {
     );
     let nothing = place.cli.run(&["route", "test", "q_none", "--json"]);
     assert_eq!((nothing.code, code(&nothing).as_str()), (Some(2), "unknown-id"));
+    // A time without a consequence: it only waits, and whoever wrote it is told.
+    place.configure("[target.local]\n[[route]]\nexpire_after = \"3d\"\nif_stale = \"fail\"\n");
+    let silent = place.cli.run(&test);
+    assert!(
+        silent.stderr.contains("warning: `route` 1: `expire_after` does nothing by itself"),
+        "{}",
+        silent.stderr
+    );
+    let text = silent.success();
+    assert!(text.contains("expires:     never; it waits\nif stale:    the thread fails"), "{text}");
 }
 
 /// Tries everything that could count as an answer, notes what came of each attempt, and asks. Resumed, it shows what it got.

@@ -65,6 +65,7 @@ pub(super) async fn open(context: &Context) -> Result<Agora, Failure> {
 /// Opens agora to run something, and says what of the project's file does not count for it.
 pub(super) async fn open_to_run(context: &Context) -> Result<Agora, Failure> {
     let agora = open(context).await?;
+    agora.settings_warnings().iter().for_each(|warning| context.ui.warn(warning));
     if let Some(Ignored { file, keys, was_changed }) = agora.ignored_settings() {
         let why = if *was_changed { "it was changed after you trusted it" } else { "it is not trusted" };
         context.ui.warn(format_args!(
