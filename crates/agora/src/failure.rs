@@ -196,7 +196,9 @@ fn request_hints(error: &Error) -> Vec<String> {
             format!("give more of it: {}", list.join(", "))
         }
         Error::Accept(AcceptError::NotNow { thread, .. }) if error.code() == "question-open" => {
-            format!("`agora answer {thread} VALUE` answers it, `agora cancel {thread}` gives it up")
+            format!(
+                "`agora show {thread}` shows it, and how to answer it; `agora cancel {thread}` gives it up"
+            )
         }
         Error::Accept(AcceptError::NotNow { thread, .. }) => {
             format!("`agora logs -f {thread}` follows what runs, `agora cancel {thread}` ends it")

@@ -98,6 +98,14 @@ fn what_a_command_does_instead_of_answering_is_told_apart_and_the_next_step_come
     let refused = place.cli.run(&["answer", "d_asks", "a", "--json"]);
     assert_eq!((refused.code, code(&refused).as_str()), (Some(2), "not-entitled"));
     assert!(refused.stdout.contains("user:ann"), "it names who may: {}", refused.stdout);
+    // Nor is anybody else sent to answer it.
+    for look in [&["show", "d_asks"][..], &["inbox"], &["thread", "show", "d_asks"]] {
+        let hint = place.cli.run(look).stderr;
+        assert!(
+            hint.contains("only `user:ann` may answer it, by `agora answer q_asks VALUE`"),
+            "{look:?}: {hint}"
+        );
+    }
 }
 
 #[test]
