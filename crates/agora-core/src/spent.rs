@@ -41,10 +41,26 @@ impl BudgetPart {
         }
     }
 
-    /// Finds a part by its word, in any letters.
+    /// Finds a part by its word, in any letters, of one or of many.
     pub fn from_word(word: &str) -> Option<Self> {
         let all = [Self::Turns, Self::Tokens, Self::Minutes, Self::Usd];
-        all.into_iter().find(|part| part.word().eq_ignore_ascii_case(word))
+        all.into_iter()
+            .find(|part| [part.word(), part.word_for_one()].iter().any(|own| own.eq_ignore_ascii_case(word)))
+    }
+
+    fn word_for_one(self) -> &'static str {
+        self.word().strip_suffix('s').unwrap_or(self.word())
+    }
+
+    /// Says an amount of it: `1 turn`, `20 turns`, `0.5 USD`.
+    fn said(self, amount: f64) -> String {
+        let is_one = (amount - 1.0).abs() < f64::EPSILON;
+        format!("{amount} {}", if is_one { self.word_for_one() } else { self.word() })
+    }
+
+    /// Says how much of it a budget allows, if it limits that.
+    pub fn limit_said(self, budget: &Budget) -> Option<String> {
+        self.limit(budget).map(|limit| self.said(limit))
     }
 
     fn limit(self, budget: &Budget) -> Option<f64> {
@@ -70,21 +86,21 @@ impl BudgetPart {
 
 /// Asks whether to raise a limit. Only a person may say.
 pub fn question(part: BudgetPart, budget: &Budget) -> Result<Question, QuestionError> {
-    let (limit, word) = (part.limit(budget).unwrap_or(0.0), part.word());
+    let limit = part.said(part.limit(budget).unwrap_or(0.0));
     let choice =
         |label: &str, description: String| Choice { label: label.to_owned(), description: Some(description) };
     let item = RawItem {
-        question: format!("The thread's budget is used up: {limit} {word}. Raise the limit?"),
+        question: format!("The thread's budget is used up: {limit}. Raise the limit?"),
         header: Some("Budget".to_owned()),
         options: vec![
-            choice(RAISE, format!("The thread goes on with as much again: {limit} {word} more.")),
+            choice(RAISE, format!("The thread goes on with as much again: {limit} more.")),
             choice(STOP, "The thread ends with what it has.".to_owned()),
         ],
         allow_other: true,
         human: true,
         ..RawItem::default()
     };
-    let context = format!("Or say how much more it may use, such as `+5 {word}`.");
+    let context = format!("Or say how much more it may use, such as `+5 {}`.", part.word());
     let asked = RawQuestion { questions: vec![item], context: Some(context), ..RawQuestion::default() };
     Question::new(RawQuestion { spent: Some(part), ..asked })
 }
@@ -160,6 +176,11 @@ mod tests {
         let item = &question.items()[0];
         assert_eq!(item.question(), "The thread's budget is used up: 20 turns. Raise the limit?");
         assert!(item.is_for_humans());
+        let one = Budget { minutes: Some(1), ..Budget::default() };
+        let asked = super::question(BudgetPart::Minutes, &one).unwrap();
+        assert_eq!(asked.items()[0].question(), "The thread's budget is used up: 1 minute. Raise the limit?");
+        let raises = asked.items()[0].options()[0].description.as_deref();
+        assert_eq!(raises, Some("The thread goes on with as much again: 1 minute more."));
         let kept: Question = serde_json::from_value(serde_json::to_value(&question).unwrap()).unwrap();
         assert_eq!((&kept, kept.spent()), (&question, Some(BudgetPart::Turns)));
     }
@@ -171,7 +192,7 @@ mod tests {
         assert_eq!(turns("1"), Ok(Some(Decision::Raise(None))), "the first option");
         assert_eq!(turns("stop here"), Ok(Some(Decision::Stop)));
         assert_eq!(turns("2"), Ok(Some(Decision::Stop)), "the second option");
-        for five in ["5", "+5", "5 turns", "+5 Turns"] {
+        for five in ["5", "+5", "5 turns", "+5 Turns", "5 turn"] {
             assert_eq!(turns(five), Ok(Some(Decision::Raise(Some(5.0)))), "{five}");
         }
         assert_eq!(turns("+2"), Ok(Some(Decision::Raise(Some(2.0)))), "not the second option");

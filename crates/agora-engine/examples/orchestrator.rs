@@ -4,6 +4,14 @@
 //! $ cargo install --path crates/agora      # workers are `agora` programs: one must be on the path
 //! $ cargo run --package agora-engine --example orchestrator
 //! ```
+//!
+//! What it knows it answers as the program that it is, `agent:orchestrator`, and never in a person's name. That is for whoever dispatches
+//! to allow, in their `agora.toml`; without it the first answer is refused, and says so:
+//!
+//! ```toml
+//! [answers]
+//! agents = "allow"
+//! ```
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -110,10 +118,12 @@ pub(crate) async fn run(agora: &Agora) -> Result<Vec<String>, Box<dyn Error>> {
     agora.register_subagent(&"planner".parse()?, serde_json::from_value(planner)?, &[]).await?;
 
     let policy = Policy { known: BTreeMap::from([("Database", "sqlite")]) };
-    let me = Answerer::new("user:ann", "orchestrator");
+    let me = Answerer::new("agent:orchestrator", "example");
     let (mut books, mut told) = (Books::default(), Vec::new());
 
-    let thread = agora.dispatch(Dispatch::to("planner").input(json!({"task": "plan the move"}))).await?;
+    // Where whoever dispatches may answer, an agent that is allowed to may do so for them.
+    let plan = Dispatch::to("planner").owner("user:ann").input(json!({"task": "plan the move"}));
+    let thread = agora.dispatch(plan).await?;
     let id = thread.id().clone();
     let paused = drive(thread, &policy, &me, &mut books, &mut told).await?;
     told.push(format!("{}: nothing runs", paused.state));

@@ -223,6 +223,11 @@ impl Agora {
         self.settings.as_ref()?.unused.as_ref()
     }
 
+    /// Returns what is said in an `agora.toml` and does nothing, though whoever wrote it meant something by it.
+    pub fn settings_warnings(&self) -> &[String] {
+        self.settings.as_ref().map(|settings| settings.warnings.as_slice()).unwrap_or_default()
+    }
+
     /// Returns what agents that drive this agora may do.
     pub fn mcp_settings(&self) -> McpSettings {
         self.settings.as_ref().map(|settings| settings.mcp.clone()).unwrap_or_default()

@@ -44,7 +44,7 @@ impl Thread {
         let has_conversation = engine.has_conversation(&thread_id).await.map_err(Error::Carry)?;
         let next = Self::new(self.agora.clone(), engine.clone(), thread_id, dispatch_id).novel(true);
         next.carry_accepted(lease);
-        let question = asked.map(|asked| NeedsInput::new(asked.id, &asked.question));
+        let question = asked.as_ref().map(NeedsInput::new);
         Ok((next, TakenOver { runtime, has_conversation, question }))
     }
 }

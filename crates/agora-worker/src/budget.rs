@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use agora_core::bundle::OnLimit;
+use agora_core::spent::BudgetPart;
 
 use crate::fault::Fault;
 use crate::needs_input::resume::Occasion;
@@ -66,11 +67,6 @@ pub(crate) fn has(task: &Task, part: &str) -> bool {
 /// Says a limit in words, such as `20 turns`.
 pub(crate) fn words(task: &Task, part: &str) -> String {
     let Some(budget) = &task.manifest.limits.budget else { return part.to_owned() };
-    let said = match part {
-        "turns" => budget.turns.map(|most| format!("{most} turns")),
-        "tokens" => budget.tokens.map(|most| format!("{most} tokens")),
-        "usd" => budget.usd.map(|most| format!("{most} USD")),
-        _ => budget.minutes.map(|most| format!("{most} minutes")),
-    };
+    let said = BudgetPart::from_word(part).and_then(|part| part.limit_said(budget));
     said.unwrap_or_else(|| part.to_owned())
 }

@@ -1,10 +1,14 @@
 //! A question as a person reads it: what is asked, what may be chosen and what that implies, and why.
 
+use agora_core::QuestionId;
 use agora_core::answer::{Replies, Reply};
 use agora_core::question::{Choosing, Item, ItemId, Question};
+use agora_core::route::Terms;
 use agora_engine::Difference;
 
+use crate::answer_line;
 use crate::helpers::COMMENT;
+use crate::person;
 use crate::plain::{plain, wrapped};
 
 /// How much of a context is shown before the rest is left to `agora show`.
@@ -36,6 +40,17 @@ pub(crate) fn headline(question: &Question) -> String {
 /// Returns what has changed since the question was asked, a line each.
 pub(crate) fn changes(stale: &[Difference]) -> Vec<String> {
     stale.iter().map(|difference| format!("since then: {}", plain(&difference.text()))).collect()
+}
+
+/// Says how an open question is answered and what follows; and by whom, where whoever reads it may not.
+pub(crate) fn how(id: &QuestionId, question: &Question, terms: &Terms, then: &str) -> String {
+    let line = answer_line::line(id, question.items());
+    let reader_may = || person::at_the_terminal().principal.parse().is_ok_and(|who| terms.names(&who));
+    if terms.may_answer.is_empty() || reader_may() {
+        return format!("`{line}` answers it{then}");
+    }
+    let who: Vec<String> = terms.may_answer.iter().map(|party| format!("`{party}`")).collect();
+    format!("only {} may answer it, by `{line}`; `agora route test {id}` shows its way", who.join(", "))
 }
 
 fn item_lines(item: &Item, several: bool) -> Vec<String> {
@@ -210,5 +225,21 @@ mod tests {
         let lines = context_lines(&question, 80);
         assert_eq!((lines.len(), lines[20].as_str()), (21, "  … and 5 more lines: c shows them"));
         assert_eq!(whole(&question).len(), 27);
+    }
+
+    #[test]
+    fn whoever_may_not_answer_is_told_who_may() {
+        let id: QuestionId = "q_7f3k".parse().unwrap();
+        let one: Question = serde_json::from_value(json!({"questions": [{"question": "Which?"}]})).unwrap();
+        let said = |may_answer: Vec<&str>| {
+            let may_answer = may_answer.iter().map(|party| party.parse().unwrap()).collect();
+            how(&id, &one, &Terms { may_answer, ..Terms::default() }, ", and it goes on")
+        };
+        assert_eq!(said(vec![]), "`agora answer q_7f3k VALUE` answers it, and it goes on");
+        assert_eq!(said(vec!["user:somebody-else", &person::at_the_terminal().principal]), said(vec![]));
+        assert_eq!(
+            said(vec!["user:somebody-else"]),
+            "only `user:somebody-else` may answer it, by `agora answer q_7f3k VALUE`; `agora route test q_7f3k` shows its way"
+        );
     }
 }

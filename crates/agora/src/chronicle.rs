@@ -8,7 +8,7 @@ use agora_core::reason::Failure;
 use agora_core::record::{AtExpiry, Record, RouteOutcome};
 use agora_core::route::{Party, Step};
 use agora_core::{DispatchId, QuestionId};
-use agora_engine::{DispatchResult, Name, QuestionStory, ThreadStory, Totals};
+use agora_engine::{DispatchResult, Name, QuestionStory, RoutedStep, ThreadStory, Totals};
 
 use crate::asking;
 use crate::cli::{counted, span};
@@ -73,25 +73,66 @@ impl Page {
 
     fn foot(&mut self, story: &ThreadStory) {
         self.lines.push(String::new());
-        let Totals { dispatches, questions, worked_ms, waited_ms, turns, .. } = story.totals;
-        let mut worked = vec![format!(
-            "agents worked {} in {}",
-            span(worked_ms),
-            count(dispatches, "dispatch", "dispatches")
-        )];
+        let Totals { dispatches, taken_over, taken_over_ms, worked_ms, turns, .. } = story.totals;
+        let of_agents = count(dispatches - taken_over, "dispatch", "dispatches");
+        let mut worked = vec![format!("agents worked {} in {of_agents}", span(worked_ms))];
+        worked.extend(
+            (taken_over > 0).then(|| format!("people {} in {taken_over} taken over", span(taken_over_ms))),
+        );
         worked.extend((turns > 0).then(|| counted(as_usize(turns), "turn")));
         worked.extend((story.totals.tokens > 0).then(|| format!("{} tokens", story.totals.tokens)));
         worked.push(cost(&story.totals));
         self.lines.extend(wrapped(&worked.join(", "), 0, self.columns));
-        if questions > 0 {
-            let people =
-                format!("people thought {} over {}", span(waited_ms), counted(questions, "question"));
-            // Only what the ledger shows: that no dispatch of the thread was live between a question and its end.
-            let meanwhile = match story.totals.live_while_waiting {
-                0 => "while it waited: 0 processes, $0".to_owned(),
-                live => format!("while it waited, {} was live", count(live, "dispatch", "dispatches")),
-            };
-            self.lines.extend(wrapped(&format!("{people}; {meanwhile}"), 0, self.columns));
+        if !story.questions.is_empty() {
+            self.lines.extend(wrapped(&waited(story), 0, self.columns));
+        }
+    }
+}
+
+/// Says whom the questions waited for, and what ran meanwhile.
+fn waited(story: &ThreadStory) -> String {
+    let of = |whom: Whom| {
+        let all: Vec<u64> =
+            story.questions.iter().filter(|one| Whom::of(one) == whom).map(|one| one.waited_ms).collect();
+        let time = span(all.iter().copied().fold(0, u64::saturating_add));
+        (!all.is_empty()).then(|| match whom {
+            Whom::People => format!("people thought {time} over {}", counted(all.len(), "question")),
+            Whom::Programs => format!("programs answered {} after {time}", counted(all.len(), "question")),
+            Whom::Nobody => format!("{} waited {time} without an answer", counted(all.len(), "question")),
+        })
+    };
+    let whom: Vec<String> = [Whom::People, Whom::Programs, Whom::Nobody].into_iter().filter_map(of).collect();
+    let ran = |routed: &RoutedStep| routed.outcome != RouteOutcome::NoChannel;
+    let commands = story.questions.iter().any(|one| one.route.iter().any(ran));
+    // Only what the ledger shows: that no dispatch of the thread was live between a question and its end. What a command of its route
+    // started and spent is not in it.
+    let meanwhile = match story.totals.live_while_waiting {
+        0 if commands => {
+            "while it waited nothing of it ran but commands of its route, whose cost nobody knows".to_owned()
+        }
+        0 => "while it waited: 0 processes, $0".to_owned(),
+        live => format!("while it waited, {} was live", count(live, "dispatch", "dispatches")),
+    };
+    format!("{}; {meanwhile}", whom.join(", "))
+}
+
+/// Who ended the wait of a question.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whom {
+    People,
+    /// Commands of its route, and agents that may answer themselves.
+    Programs,
+    /// It is open, was cancelled or has expired.
+    Nobody,
+}
+
+impl Whom {
+    fn of(question: &QuestionStory) -> Self {
+        let by = question.answer.as_ref().map(|answer| &answer.by).or(question.declined_by.as_ref());
+        match by {
+            Some(by) if by.principal.starts_with("user:") => Self::People,
+            Some(_) => Self::Programs,
+            None => Self::Nobody,
         }
     }
 }
@@ -303,7 +344,7 @@ impl Teller<'_> {
 /// Names who answered, and by which door.
 fn who(by: &Answerer) -> String {
     let relayed = by.relayed_by.as_ref().map(|agent| format!(", relayed by {}", plain(agent)));
-    format!("{} by {}{}", plain(&by.principal), plain(&by.door), relayed.unwrap_or_default())
+    format!("{} through {}{}", plain(&by.principal), plain(&by.door), relayed.unwrap_or_default())
 }
 
 fn names(parties: &[Party]) -> String {

@@ -208,7 +208,9 @@ fn request_hints(error: &Error) -> Vec<String> {
             format!("give more of it: {}", list.join(", "))
         }
         Error::Accept(AcceptError::NotNow { thread, .. }) if error.code() == "question-open" => {
-            format!("`agora answer {thread} VALUE` answers it, `agora cancel {thread}` gives it up")
+            format!(
+                "`agora show {thread}` shows it, and how to answer it; `agora cancel {thread}` gives it up"
+            )
         }
         Error::Accept(AcceptError::NotNow { thread, .. }) => {
             format!("`agora logs -f {thread}` follows what runs, `agora cancel {thread}` ends it")
@@ -299,10 +301,10 @@ fn answer_hints(refusal: &Refusal) -> Vec<String> {
         Refusal::CannotStart { question_id, .. } => vec![
             "store it again: `agora env register --name ENV … --secret KEY=env:KEY`; nothing was recorded"
                 .to_owned(),
-            format!("the question stays open: then `agora answer {question_id} VALUE` answers it"),
+            format!("the question stays open: then answer it again; `agora show {question_id}` shows how"),
         ],
         Refusal::NotEntitled { why: NotEntitled::HumansOnly, question_id, .. } => {
-            vec![format!("a person answers it at a terminal: `agora answer {question_id} VALUE`")]
+            vec![format!("a person answers it at a terminal: `agora show {question_id}` shows how")]
         }
         Refusal::NotEntitled { may_answer, .. } if !may_answer.is_empty() => {
             let who: Vec<String> = may_answer.iter().map(|party| format!("`{party}`")).collect();
@@ -310,8 +312,9 @@ fn answer_hints(refusal: &Refusal) -> Vec<String> {
         }
         Refusal::NotEntitled { .. } => vec!["any person may, by `agora answer`".to_owned()],
         Refusal::Changed { question_id, stale } => {
-            let confirm =
-                format!("`agora answer {question_id} VALUE --despite-changes` answers it all the same");
+            let confirm = format!(
+                "the same answer with `--despite-changes` counts all the same; `agora show {question_id}` shows the question"
+            );
             stale.iter().map(|difference| plain(&difference.text())).chain([confirm]).collect()
         }
         Refusal::Stale { question_id, stale } => {

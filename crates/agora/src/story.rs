@@ -2,7 +2,8 @@
 
 use agora_core::login::Vendor;
 use agora_core::reason::{Failure, FailureCode, FailureReason};
-use agora_engine::{DispatchResult, Patch};
+use agora_core::state::QuestionState;
+use agora_engine::{DispatchResult, NeedsInput, Patch};
 use serde_json::Value;
 
 use crate::asking;
@@ -40,10 +41,9 @@ pub(crate) fn tell(ui: Ui, result: &DispatchResult) {
             ui.note(asking::text(&asked.asked));
             asking::changes(&asked.stale).iter().for_each(|change| ui.note(change));
             ui.note(asked.question_id.as_str());
-            let id = &asked.question_id;
-            ui.hint(format_args!(
-                "`agora answer {id} VALUE` answers it, and the work goes on where it stopped"
-            ));
+            if let Some(hint) = to_answer(asked) {
+                ui.hint(hint);
+            }
         }
         (None, None) => {
             ui.note(summary(result));
@@ -52,6 +52,13 @@ pub(crate) fn tell(ui: Ui, result: &DispatchResult) {
             }
         }
     }
+}
+
+/// Says how what was asked is answered, while it can be.
+pub(crate) fn to_answer(asked: &NeedsInput) -> Option<String> {
+    let is_open = matches!(asked.state, QuestionState::Asked | QuestionState::Open);
+    let then = ", and the work goes on where it stopped";
+    is_open.then(|| asking::how(&asked.question_id, &asked.asked, &asked.terms, then))
 }
 
 /// What to look at next, after an end that is no failure.
@@ -253,6 +260,17 @@ fn dropped(result: &DispatchResult) -> Vec<String> {
     said
 }
 
+/// Says what became of a question that is not open any more.
+fn closed(state: QuestionState) -> Option<&'static str> {
+    match state {
+        QuestionState::Asked | QuestionState::Open => None,
+        QuestionState::Answered => Some("which was answered; `agora thread show` tells how it went on"),
+        QuestionState::Declined => Some("which was declined: its thread has ended"),
+        QuestionState::Expired => Some("which expired; `agora thread show` tells what followed"),
+        QuestionState::Cancelled => Some("which was cancelled"),
+    }
+}
+
 /// Tells everything that is known, for `agora show`.
 pub(crate) fn whole(result: &DispatchResult) -> String {
     let mut lines = vec![
@@ -300,7 +318,10 @@ pub(crate) fn whole(result: &DispatchResult) -> String {
             .chain(hints(result, failure).into_iter().map(|hint| format!("hint:        {hint}")))
     }));
     if let Some(asked) = &result.needs_input {
-        lines.push(format!("asks:        {}", asked.question_id));
+        lines.push(match closed(asked.state) {
+            None => format!("asks:        {}", asked.question_id),
+            Some(how) => format!("asked:       {}, {how}", asked.question_id),
+        });
         let whole = asking::whole(&asked.asked).into_iter().chain(asking::changes(&asked.stale));
         lines.extend(whole.map(|line| format!("  {line}").trim_end().to_owned()));
     }

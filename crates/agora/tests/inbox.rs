@@ -345,6 +345,56 @@ fn a_word_that_names_a_question_is_no_answer_to_it() {
     until_nothing_runs(&cli);
 }
 
+#[test]
+fn a_look_at_a_question_tells_how_it_is_answered_or_what_became_of_it() {
+    let cli = cli();
+    let both = r#"{"questions": [{"id": "db", "question": "Which?"}, {"id": "why", "question": "Why?"}]}"#;
+    let several = pause(&cli, "several", both);
+    let how = format!("`agora answer {several} --answers '{{\"db\":\"…\",\"why\":\"…\"}}'` answers it");
+    for look in [&["show", "several"][..], &["thread", "show", "several"], &["inbox"]] {
+        let ran = cli.run(look);
+        assert!(ran.stderr.contains(&how), "{look:?}: {}", ran.stderr);
+    }
+    assert!(cli.run(&["show", "several"]).success().contains(&format!("asks:        {several}\n")));
+    let declined = cli.run(&["answer", "several", "--decline", "--json"]).json();
+    let thread = state_of(&cli, "several")["threadId"].clone();
+    let expected = serde_json::json!({
+        "questionId": several, "threadId": thread, "dispatchId": "d_several", "declined": true
+    });
+    assert_eq!(declined, expected);
+    let shown = cli.run(&["show", "several"]);
+    assert!(
+        shown.stdout.contains(&format!("asked:       {several}, which was declined")),
+        "{}",
+        shown.stdout
+    );
+    assert_eq!(shown.stderr, "", "there is nothing to answer any more");
+    let cancelled = pause(&cli, "cancelled", WHICH);
+    cli.run(&["cancel", "cancelled"]).success();
+    let shown = cli.run(&["show", "cancelled"]).success();
+    assert!(shown.contains(&format!("asked:       {cancelled}, which was cancelled")), "{shown}");
+}
+
+#[test]
+fn an_answer_comes_from_a_file_as_it_stands() {
+    let cli = cli();
+    cli.write("crlf.txt", "two\r\nlines\r\n");
+    cli.write("object.json", r#"{"port": 80}"#);
+    for (id, file, expected) in
+        [("crlf", "crlf.txt", "two\r\nlines"), ("object", "object.json", r#"{"port": 80}"#)]
+    {
+        pause(&cli, id, r#"{"question": "What goes into the file?"}"#);
+        cli.run(&["answer", id, "--from-file", file]).success();
+        assert_eq!(state_of(&cli, id)["questions"][0]["answer"]["answers"]["q1"], expected);
+    }
+    // What has no end is not read to it.
+    pause(&cli, "endless", r#"{"question": "What goes into the file?"}"#);
+    let ran = cli.run(&["answer", "endless", "--from-file", "/dev/zero"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("`/dev/zero` has more than 1048576 bytes"), "{}", ran.stderr);
+    until_nothing_runs(&cli);
+}
+
 /// Reads a process's lines until one fits.
 fn line_with(lines: &mut impl Iterator<Item = std::io::Result<String>>, text: &str) -> String {
     lines.map(Result::unwrap).find(|line| line.contains(text)).unwrap_or_else(|| panic!("no `{text}`"))
@@ -429,13 +479,13 @@ esac"#;
                                  one file
                               2. postgres
                             because: Both are in Cargo.toml. …
-    [DATE] [CLOCK]  answered by user:ann by cli, after [SPAN]
+    [DATE] [CLOCK]  answered by user:ann through cli, after [SPAN]
                             sqlite
                           it went on as d_[ID]
     [DATE] [CLOCK]  asked, and stopped (q_[ID])
                           worked [SPAN], 2 files changed (+2 -1) since the answer
                             And why?
-    [DATE] [CLOCK]  answered by user:ann by cli, after [SPAN]
+    [DATE] [CLOCK]  answered by user:ann through cli, after [SPAN]
                             it is one file
                             and small
                           it went on as d_[ID]

@@ -8,8 +8,9 @@ use agora_core::provider::ground::CameHome;
 use agora_core::provider::ledger::{DispatchView, StateWord, ThreadView};
 use agora_core::question::Question;
 use agora_core::reason::Failure;
+use agora_core::route::Terms;
 use agora_core::stale::Difference;
-use agora_core::state::DispatchState;
+use agora_core::state::{AskedQuestion, DispatchState, QuestionState};
 use agora_core::wall::Built;
 use agora_core::wire::manifest::Continuation;
 use agora_core::wire::report::{
@@ -104,6 +105,12 @@ pub struct NeedsInput {
     /// The question itself, for who shows it.
     #[serde(skip)]
     pub asked: Question,
+    /// What has become of it.
+    #[serde(skip)]
+    pub state: QuestionState,
+    /// What holds for it: its route, who may answer, its timers.
+    #[serde(skip)]
+    pub terms: Terms,
 }
 
 /// What the agent changed.
@@ -231,15 +238,16 @@ fn question_of(thread: &ThreadView, dispatch: &DispatchId) -> Option<NeedsInput>
     let asked = thread.thread.dispatches().iter().filter(|(_, state)| *state == DispatchState::NeedsInput);
     let place = asked.clone().position(|(id, _)| id == dispatch)?;
     let asked = thread.thread.questions().get(place)?;
-    Some(NeedsInput::new(asked.id.clone(), &asked.question))
+    Some(NeedsInput::new(asked))
 }
 
 impl NeedsInput {
-    pub(crate) fn new(question_id: QuestionId, question: &Question) -> Self {
+    pub(crate) fn new(asked: &AskedQuestion) -> Self {
+        let question = &asked.question;
         let first = question.items().first();
         let whole = serde_json::to_value(question).unwrap_or_default();
         Self {
-            question_id,
+            question_id: asked.id.clone(),
             question: first.map(|item| item.question().to_owned()).unwrap_or_default(),
             options: first
                 .map(|item| item.options().iter().map(|option| option.label.clone()).collect())
@@ -249,6 +257,8 @@ impl NeedsInput {
             questions: whole["questions"].as_array().cloned().unwrap_or_default(),
             stale: Vec::new(),
             asked: question.clone(),
+            state: asked.state,
+            terms: asked.terms.clone(),
         }
     }
 }

@@ -132,6 +132,9 @@ pub struct Totals {
     pub questions: usize,
     /// How long agents worked, from the start of each dispatch to its end.
     pub worked_ms: u64,
+    /// How many of the dispatches somebody had taken over, and how long they were at them.
+    pub taken_over: usize,
+    pub taken_over_ms: u64,
     /// How long questions were open.
     pub waited_ms: u64,
     /// How many dispatches of the thread were live at some time while a question was open, by what the ledger holds.
@@ -338,10 +341,15 @@ fn totals(
         (Some(from), None) => between(from, now),
         _ => result.duration_ms,
     };
+    let by_agents = |result: &&DispatchResult| result.person.is_none();
+    let all_worked = dispatches.iter().map(worked).fold(0, u64::saturating_add);
+    let worked_ms = dispatches.iter().filter(by_agents).map(worked).fold(0, u64::saturating_add);
     Totals {
         dispatches: dispatches.len(),
         questions: questions.len(),
-        worked_ms: dispatches.iter().map(worked).fold(0, u64::saturating_add),
+        worked_ms,
+        taken_over: dispatches.len() - dispatches.iter().filter(by_agents).count(),
+        taken_over_ms: all_worked - worked_ms,
         waited_ms: questions.iter().map(|question| question.waited_ms).fold(0, u64::saturating_add),
         live_while_waiting: live_while_waiting(entries),
         turns: all.turns,

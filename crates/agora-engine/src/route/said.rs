@@ -24,7 +24,7 @@ pub(crate) enum Told {
 
 /// Writes the question as a command gets it: one JSON object, a line.
 pub(crate) fn question(job: &Job, asked: &AskedQuestion, step: u32) -> String {
-    let needs_input = NeedsInput::new(asked.id.clone(), &asked.question);
+    let needs_input = NeedsInput::new(asked);
     let mut document = serde_json::to_value(needs_input).unwrap_or_default();
     if let Value::Object(fields) = &mut document {
         fields.insert("threadId".to_owned(), json!(job.thread_id));

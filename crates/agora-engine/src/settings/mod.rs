@@ -71,6 +71,8 @@ pub struct Settings {
     pub ignored: Option<Ignored>,
     /// A project's file of which nothing counts.
     pub unused: Option<Unused>,
+    /// What the files say and does nothing, though whoever wrote it meant something by it.
+    pub warnings: Vec<String>,
     /// How a person is told that a question wants them.
     pub notify: Vec<Way>,
     /// Whether nobody waits for what is carried here: then a person is told of every end, too.
@@ -137,6 +139,7 @@ impl Settings {
             store_max_bytes: 10 << 30,
             ignored: None,
             unused: None,
+            warnings: Vec::new(),
             notify: Vec::new(),
             unattended: false,
             workspace_layers: Layers::Auto,

@@ -116,6 +116,13 @@ pub(super) fn lay(written: Written, dir: &Path, settings: &mut Settings) -> Resu
     let mut routes = Vec::new();
     for (number, written) in (1_usize..).zip(written.routes) {
         let wrong = |why: String| format!("`route` {number}: {why}");
+        if written.expire_after.is_some() && written.at_expiry.is_none() {
+            settings.warnings.push(wrong(
+                "`expire_after` does nothing by itself: say with `at_expiry` what happens then, `\"fail\"` or `\"use-default\"`; \
+                 `\"wait\"` says that it only waits"
+                    .to_owned(),
+            ));
+        }
         let route = route(written, dir).map_err(wrong)?;
         let named =
             route.may_answer.iter().chain(route.steps.as_slice().iter().filter_map(|step| match step {
@@ -253,10 +260,18 @@ mod tests {
             let error = read(wrong).unwrap_err();
             assert!(error.contains(says), "{wrong}\n{error}");
         }
+    }
+
+    #[test]
+    fn an_end_without_a_consequence_is_none_and_is_pointed_out_unless_it_is_meant() {
+        let waits = read("[[route]]\nexpire_after = \"3d\"\nat_expiry = \"wait\"").unwrap();
+        assert_eq!((waits.routes.routes[0].expires, waits.warnings.len()), (None, 0));
+        let silent = read("[[route]]\n[[route]]\nexpire_after = \"3d\"").unwrap();
+        assert_eq!(silent.routes.routes[1].expires, None);
         assert!(
-            read("[[route]]\nexpire_after = \"3d\"\nat_expiry = \"wait\"").unwrap().routes.routes[0]
-                .expires
-                .is_none()
+            silent.warnings[0].starts_with("`route` 2: `expire_after` does nothing by itself"),
+            "{:?}",
+            silent.warnings
         );
     }
 }

@@ -1,12 +1,11 @@
 //! `agora answer`: gives the answer that a thread waits for.
 
+mod file;
 mod meant;
-
-use std::fs;
 
 use agora_core::QuestionId;
 use agora_core::answer::{Answerer, Given};
-use agora_core::strict::{self, StrictError};
+use agora_core::strict;
 use agora_engine::{Agora, Answered, Despite, Error, Thread};
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -19,9 +18,6 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::person;
 use meant::Meant;
-
-/// An answer in a file: as much as a question may have.
-const FILE_BYTES: usize = 1 << 20;
 
 /// Answer a question; the work goes on where it stopped
 #[derive(Debug, Args)]
@@ -57,24 +53,39 @@ pub(super) struct Answer {
 struct Wish {
     meant: Meant,
     /// `None`: to decline it.
-    given: Option<Given>,
+    said: Option<Said>,
+}
+
+/// What is said to it.
+enum Said {
+    Given(Given),
+    /// What a file holds: only with the question it can be understood.
+    Text(String),
 }
 
 impl Answer {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let (follow, pause_ok) = (self.follow, self.pause_ok);
         let despite = if self.despite_changes { Despite::Anything } else { Despite::Nothing };
-        let Wish { meant, given } = self.wish()?;
+        let Wish { meant, said } = self.wish()?;
         let agora = open(context).await?;
-        let question = meant.question(context, &agora).await?;
+        let (question, asked) = meant.question(context, &agora).await?;
         let by = person::at_the_terminal();
-        let Some(given) = given else {
-            give_up(context, &agora, &question, &by).await??;
-            context
-                .ui
-                .result(|| json!({"questionId": question, "declined": true}), || format!("{question}\n"))?;
-            context.ui.note("declined; its thread has ended");
-            return Ok(Exit::Done);
+        let given = match said {
+            Some(Said::Given(given)) => given,
+            Some(Said::Text(text)) => file::given(&text, &asked),
+            None => {
+                let asker = give_up(context, &agora, &question, &by).await??;
+                let document = json!({
+                    "questionId": question,
+                    "threadId": asker.id(),
+                    "dispatchId": asker.dispatch_id(),
+                    "declined": true,
+                });
+                context.ui.result(|| document, || format!("{question}\n"))?;
+                context.ui.note("declined; its thread has ended");
+                return Ok(Exit::Done);
+            }
         };
         if follow {
             let (thread, answered) = submit(context, &agora, despite, &question, &given, &by).await??;
@@ -105,8 +116,8 @@ impl Answer {
         let mut words = self.words.into_iter();
         let (first, second) = (words.next(), words.next());
         let own = match (&self.answers, &self.from_file) {
-            (Some(answers), _) => Some(Given::ByItem(object(answers)?)),
-            (None, Some(file)) => Some(from_file(file)?),
+            (Some(answers), _) => Some(Said::Given(Given::ByItem(object(answers)?))),
+            (None, Some(file)) => Some(Said::Text(file::read(file)?)),
             (None, None) => None,
         };
         let usage =
@@ -115,14 +126,15 @@ impl Answer {
             (Some(_), _, _, Some(_)) | (None, true, _, Some(_)) => {
                 Err(usage("there is an answer too many: with this option only the question is named"))
             }
-            (None, true, id, None) => Ok(Wish { meant: id.into(), given: None }),
-            (Some(given), _, id, None) => Ok(Wish { meant: id.into(), given: Some(given) }),
+            (None, true, id, None) => Ok(Wish { meant: id.into(), said: None }),
+            (Some(said), _, id, None) => Ok(Wish { meant: id.into(), said: Some(said) }),
             (None, false, Some(id), Some(value)) => {
-                Ok(Wish { meant: Meant::Named(id), given: Some(Given::Text(value)) })
+                Ok(Wish { meant: Meant::Named(id), said: Some(Said::Given(Given::Text(value))) })
             }
-            (None, false, Some(value), None) => {
-                Ok(Wish { meant: Meant::OnlyOneFor(value.clone()), given: Some(Given::Text(value)) })
-            }
+            (None, false, Some(value), None) => Ok(Wish {
+                meant: Meant::OnlyOneFor(value.clone()),
+                said: Some(Said::Given(Given::Text(value))),
+            }),
             (None, false, None, _) => Err(usage("the answer is missing")),
         }
     }
@@ -166,15 +178,16 @@ async fn submit(
     Ok(given)
 }
 
-/// Declines a question. The inner error says that it is not open to that.
+/// Declines a question, and returns who asked. The inner error says that it is not open to that.
 pub(super) async fn give_up(
     context: &Context,
     agora: &Agora,
     question: &QuestionId,
     by: &Answerer,
-) -> Result<Result<(), Error>, Failure> {
+) -> Result<Result<Thread, Error>, Failure> {
     let asker = agora.asker(question).await?;
-    counted(context, &asker, asker.decline(question, by).await).await
+    let declined = counted(context, &asker, asker.decline(question, by).await).await?;
+    Ok(declined.map(|()| asker))
 }
 
 /// Parts what failed from an answer that did not count. What its thread goes on with all the same, because the question had expired
@@ -207,27 +220,6 @@ fn object(text: &str) -> Result<Map<String, Value>, Failure> {
         Ok(Value::Object(values)) => Ok(values),
         Ok(_) => Err(wrong(&"it is JSON of another kind")),
         Err(error) => Err(wrong(&error)),
-    }
-}
-
-fn from_file(file: &str) -> Result<Given, Failure> {
-    let unreadable = |error: std::io::Error| {
-        Failure::wrong("file-unreadable", format!("`{file}` cannot be read")).because(error)
-    };
-    let text = match file {
-        "-" => std::io::read_to_string(std::io::stdin().lock()).map_err(unreadable)?,
-        path => fs::read_to_string(path).map_err(unreadable)?,
-    };
-    if text.len() > FILE_BYTES {
-        return Err(Failure::wrong("answer-too-large", format!("`{file}` has more than {FILE_BYTES} bytes")));
-    }
-    match strict::parse(&text) {
-        Ok(Value::Object(values)) => Ok(Given::ByItem(values)),
-        Err(StrictError::KeyTwice { .. }) if text.trim_start().starts_with('{') => {
-            object(&text).map(Given::ByItem)
-        }
-        // A person's editor ends a file with a line break that is not meant.
-        Ok(_) | Err(_) => Ok(Given::Text(text.strip_suffix('\n').unwrap_or(&text).to_owned())),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `agora route`: what would happen to a question, and what holds for one.
 
 use agora_core::Name;
-use agora_core::route::{AtEnd, Match, Party, PartyKind, Route as Rule, Routes, Step};
+use agora_core::route::{AtEnd, IfStale, Match, Party, PartyKind, Route as Rule, Routes, Step};
 use agora_core::state::AskedQuestion;
 use agora_engine::QuestionStory;
 use clap::{Args, Subcommand};
@@ -73,6 +73,7 @@ impl Test {
             ],
         };
         context.ui.result(|| &document, || lines.join("\n") + "\n")?;
+        agora.settings_warnings().iter().for_each(|warning| context.ui.warn(warning));
         if let Some(ignored) =
             agora.ignored_settings().filter(|ignored| ignored.keys.iter().any(|key| key == "route"))
         {
@@ -126,6 +127,7 @@ fn terms(asked: &AskedQuestion, story: &QuestionStory) -> Vec<String> {
         None => "expires:     never".to_owned(),
         Some(expiry) => format!("expires:     at {}: {}", expiry.at, end(expiry.then)),
     });
+    lines.push(format!("if stale:    {}", moved(terms.if_stale)));
     lines
 }
 
@@ -185,6 +187,7 @@ fn story(place: usize, rule: &Rule, routes: &Routes, owner: &str) -> Vec<String>
         None => "expires:     never; it waits".to_owned(),
         Some((after, then)) => format!("expires:     after {}: {}", span(after), end(then)),
     });
+    lines.push(format!("if stale:    {}", moved(rule.if_stale)));
     lines
 }
 
@@ -223,6 +226,15 @@ fn end(then: AtEnd) -> &'static str {
         AtEnd::UseDefault => {
             "goes on with the default that the asker named; waits where an item has none, or is for people"
         }
+    }
+}
+
+/// Says what happens to an answer when what the question rested on has changed.
+fn moved(if_stale: IfStale) -> &'static str {
+    match if_stale {
+        IfStale::Show => "whoever answers sees what has changed, and the answer counts",
+        IfStale::AskAgain => "whoever answers sees what has changed, and is asked again; no command answers",
+        IfStale::Fail => "the thread fails (question-stale), with the first answer; no command answers",
     }
 }
 

@@ -5,6 +5,7 @@ use clap::{Args, Subcommand};
 use super::Context;
 use super::dispatch::list::List;
 use super::dispatch::open;
+use crate::asking;
 use crate::chronicle;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -50,10 +51,8 @@ impl Show {
         let story = agora.find(&self.id).await?.story().await?;
         context.ui.result(|| &story, || chronicle::text(&story, columns().clamp(NARROWEST, WIDEST)))?;
         if let Some(open) = story.questions.last().filter(|question| question.state == "open") {
-            context.ui.hint(format_args!(
-                "`agora answer {} VALUE` answers it, and the work goes on where it stopped",
-                open.question_id
-            ));
+            let then = ", and the work goes on where it stopped";
+            context.ui.hint(asking::how(&open.question_id, &open.question, &open.terms, then));
         }
         Ok(Exit::Done)
     }

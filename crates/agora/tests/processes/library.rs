@@ -1,6 +1,7 @@
 //! The engine, embedded: what the command does is what anybody can do with the library.
 
 use agora_core::job::Attendance;
+use agora_core::route::AgentsMay;
 use agora_core::state::ThreadState;
 use agora_core::wall::Isolation;
 use agora_engine::{Agora, Dispatch, ErrorKind, Settings};
@@ -8,11 +9,17 @@ use serde_json::json;
 use tempfile::TempDir;
 
 async fn open(dir: &TempDir, agents: &[(&str, &str)]) -> Agora {
+    open_where(AgentsMay::default(), dir, agents).await
+}
+
+/// Opens an agora where agents may do so much about questions.
+async fn open_where(may: AgentsMay, dir: &TempDir, agents: &[(&str, &str)]) -> Agora {
     let mut settings = Settings::with_worker(env!("CARGO_BIN_EXE_agora"));
     // One of the scripts waits for a file of the machine.
     for target in settings.targets.values_mut() {
         target.wall.isolation = Isolation::None;
     }
+    settings.agents = may;
     let agora = Agora::open(dir.path()).with_settings(settings);
     for (name, script) in agents {
         let raw = json!({"runtime": "command", "command": ["/bin/sh", "-c", script]});
@@ -121,11 +128,14 @@ async fn the_example_runs() {
     assert_eq!(told, [&story[..], &["finished: 1", "finished: 2"]].concat());
 }
 
-/// So does the orchestrator: it answers what it knows, leaves the rest to a person, and no answer is anybody else's.
+/// So does the orchestrator: it answers what it knows, where that is allowed, leaves the rest to a person, and no answer is anybody
+/// else's.
 #[tokio::test]
 async fn the_orchestrator_runs() {
     let dir = tempfile::tempdir().unwrap();
-    let agora = open(&dir, &[]).await;
+    let refused = crate::orchestrator::run(&open(&dir, &[]).await).await.unwrap_err();
+    assert!(refused.to_string().starts_with("`agent:orchestrator` may not answer"), "{refused}");
+    let agora = open_where(AgentsMay::Allow, &dir, &[]).await;
     let told = crate::orchestrator::run(&agora).await.unwrap();
     let expected = [
         "asked \"Which database?\", answered {\"q1\":\"sqlite\"}",
@@ -136,6 +146,9 @@ async fn the_orchestrator_runs() {
     ];
     assert_eq!(told, expected);
     let thread = agora.find("@").await.unwrap();
+    let story = thread.story().await.unwrap();
+    let by = story.questions.iter().map(|one| one.answer.as_ref().unwrap().by.principal.as_str());
+    assert_eq!(by.collect::<Vec<_>>(), ["agent:orchestrator", "user:ann"], "nobody signs as somebody else");
     let checklist = agora.check_protocol(thread.id()).await.unwrap();
     assert_eq!(checklist.pauses.len(), 2);
     assert!(checklist.passed(), "{checklist:#?}");

@@ -57,6 +57,13 @@ fn a_command_of_the_route_answers_and_the_work_goes_on() {
     assert_eq!(kinds[4..7], ["question.routed", "question.answered", "dispatch.accepted"], "one write");
     let shown = place.cli.run(&["thread", "show", "d_asks", "--json"]).json();
     assert_eq!(shown["questions"][0]["route"], json!([{"step": 0, "outcome": "answered"}]));
+    let told = place.cli.run(&["thread", "show", "d_asks"]).success();
+    assert!(told.contains("answered by command:lookup through route"), "{told}");
+    assert!(told.contains("programs answered 1 question after"), "{told}");
+    assert!(
+        !told.contains("people thought") && !told.contains("0 processes"),
+        "nobody counted those: {told}"
+    );
     assert_eq!(place.leftovers(), Vec::<String>::new());
 }
 
@@ -91,6 +98,14 @@ fn what_a_command_does_instead_of_answering_is_told_apart_and_the_next_step_come
     let refused = place.cli.run(&["answer", "d_asks", "a", "--json"]);
     assert_eq!((refused.code, code(&refused).as_str()), (Some(2), "not-entitled"));
     assert!(refused.stdout.contains("user:ann"), "it names who may: {}", refused.stdout);
+    // Nor is anybody else sent to answer it.
+    for look in [&["show", "d_asks"][..], &["inbox"], &["thread", "show", "d_asks"]] {
+        let hint = place.cli.run(look).stderr;
+        assert!(
+            hint.contains("only `user:ann` may answer it, by `agora answer q_asks VALUE`"),
+            "{look:?}: {hint}"
+        );
+    }
 }
 
 #[test]
@@ -205,6 +220,7 @@ fn a_route_is_tested_before_it_matters() {
         "step 1:",
         "/lookup`",
         "waits where an item has none",
+        "if stale:    whoever answers sees what has changed, and the answer counts",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -217,6 +233,16 @@ fn a_route_is_tested_before_it_matters() {
     );
     let nothing = place.cli.run(&["route", "test", "q_none", "--json"]);
     assert_eq!((nothing.code, code(&nothing).as_str()), (Some(2), "unknown-id"));
+    // A time without a consequence: it only waits, and whoever wrote it is told.
+    place.configure("[target.local]\n[[route]]\nexpire_after = \"3d\"\nif_stale = \"fail\"\n");
+    let silent = place.cli.run(&test);
+    assert!(
+        silent.stderr.contains("warning: `route` 1: `expire_after` does nothing by itself"),
+        "{}",
+        silent.stderr
+    );
+    let text = silent.success();
+    assert!(text.contains("expires:     never; it waits\nif stale:    the thread fails"), "{text}");
 }
 
 /// Tries everything that could count as an answer, notes what came of each attempt, and asks. Resumed, it shows what it got.

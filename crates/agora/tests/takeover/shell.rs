@@ -36,7 +36,10 @@ fn a_question_is_taken_over_and_the_work_goes_on_in_both_hands() {
     assert_eq!(taken["threadId"], before["threadId"]);
     assert_eq!(taken["resumedWith"]["workspace"], json!(true));
     assert!(cli.run(&["ls"]).success().contains(&format!("finished ({person})")));
-    assert!(cli.run(&["thread", "show"]).success().contains(&format!("{person} took it over (d_")));
+    let told = cli.run(&["thread", "show"]).success();
+    assert!(told.contains(&format!("{person} took it over (d_")), "{told}");
+    assert!(told.contains(" in 1 dispatch, people ") && told.contains(" in 1 taken over"), "{told}");
+    assert_eq!(thread["totals"]["takenOver"], json!(1));
     assert!(cli.run(&["show", "@"]).success().contains(&format!("person:      {person} took it over")));
 
     let after = cli.run(&["continue", "@", "and now", "--json"]).json();

@@ -26,8 +26,12 @@ impl From<Option<String>> for Meant {
 }
 
 impl Meant {
-    /// Finds the question.
-    pub(super) async fn question(self, context: &Context, agora: &Agora) -> Result<QuestionId, Failure> {
+    /// Finds the question, and what it asks.
+    pub(super) async fn question(
+        self,
+        context: &Context,
+        agora: &Agora,
+    ) -> Result<(QuestionId, Question), Failure> {
         let open = match &self {
             Self::Named(id) => return named(agora, id).await,
             Self::OnlyOne | Self::OnlyOneFor(_) => open(context, agora).await?,
@@ -36,7 +40,7 @@ impl Meant {
             see_answer(agora, &open, word).await?;
         }
         match open.as_slice() {
-            [only] => Ok(only.question_id.clone()),
+            [only] => Ok((only.question_id.clone(), only.question.clone())),
             [] => Err(Failure::wrong("nothing-asked", "no question is open")
                 .hint("`agora ls` shows what runs and ran")),
             [..] => Err(Failure::wrong(
@@ -55,9 +59,9 @@ async fn open(context: &Context, agora: &Agora) -> Result<Vec<OpenQuestion>, Fai
 }
 
 /// Finds the question that an id, the beginning of one, a label or `@` means.
-async fn named(agora: &Agora, id: &str) -> Result<QuestionId, Failure> {
+async fn named(agora: &Agora, id: &str) -> Result<(QuestionId, Question), Failure> {
     let asked = asked_by(&agora.find(id).await?, id).await?;
-    asked.map(|asked| asked.id).ok_or_else(|| {
+    asked.map(|asked| (asked.id, asked.question)).ok_or_else(|| {
         Failure::wrong("nothing-asked", format!("`{id}` has asked nothing"))
             .hint("`agora inbox` shows what is open")
     })

@@ -73,6 +73,7 @@ pub(super) async fn open_to_run(context: &Context) -> Result<Agora, Failure> {
     let agora = context.config.dispatching()?;
     project::see_usable(context, &agora)?;
     let agora = take_in(context, agora).await?;
+    agora.settings_warnings().iter().for_each(|warning| context.ui.warn(warning));
     project::say_ignored(context, &agora);
     Ok(agora)
 }

@@ -38,7 +38,8 @@ pub(super) async fn ask(
     let helpers = context.config.helpers();
     let offer = Offer { diff: diff.as_ref(), helpers: &helpers, skip: false };
     let open = |exit| {
-        context.ui.hint(format_args!("it stays open: `agora answer {id} VALUE` answers it, from anywhere"));
+        let how = asking::how(id, &asked.asked, &asked.terms, ", from anywhere");
+        context.ui.hint(format_args!("it stays open: {how}"));
         Ok(Pause::Over(exit))
     };
     let mut despite = Despite::Nothing;

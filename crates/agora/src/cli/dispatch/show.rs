@@ -22,6 +22,9 @@ impl Show {
         let agora = open(context).await?;
         let result = find(&agora, &self.id).await?.describe().await?;
         context.ui.result(|| &result, || story::whole(&result))?;
+        if let Some(hint) = result.needs_input.as_ref().and_then(story::to_answer) {
+            context.ui.hint(hint);
+        }
         Ok(Exit::Done)
     }
 }

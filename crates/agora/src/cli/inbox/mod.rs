@@ -6,6 +6,7 @@ mod walk;
 use std::io::{self, IsTerminal};
 
 use agora_core::provider::ledger::{OpenFilter, OpenQuestion};
+use agora_core::route::Terms;
 use agora_engine::{Agora, Difference};
 use clap::Args;
 use serde_json::{Value, json};
@@ -56,10 +57,11 @@ impl Inbox {
         }
         untended(context, &agora).await?;
         match questions.first() {
-            Some(first) => context.ui.hint(format_args!(
-                "`agora show {0}` shows one whole, `agora answer {0} VALUE` answers it",
-                first.question_id
-            )),
+            Some(first) => {
+                let terms = terms(&agora, first).await?;
+                let how = asking::how(&first.question_id, &first.question, &terms, "");
+                context.ui.hint(format_args!("`agora show {}` shows one whole, {how}", first.question_id));
+            }
             None => context.ui.note("no question is open"),
         }
         Ok(Exit::Done)
@@ -71,6 +73,13 @@ async fn damaged(context: &Context, agora: &Agora) {
     for (_, error) in agora.check_ledger().await.problems {
         context.ui.warning(&error.into());
     }
+}
+
+/// Returns what holds for a question.
+async fn terms(agora: &Agora, open: &OpenQuestion) -> Result<Terms, Failure> {
+    let view = agora.thread(&open.thread_id).await?.view().await?;
+    let asked = view.thread.questions().iter().find(|asked| asked.id == open.question_id);
+    Ok(asked.map(|asked| asked.terms.clone()).unwrap_or_default())
 }
 
 /// Says when there are timers that nobody turns.

@@ -108,7 +108,7 @@ impl Walk<'_> {
                 }
                 Asked::Decline => {
                     match give_up(self.context, self.agora, &open.question_id, &self.by).await? {
-                        Ok(()) => {
+                        Ok(_) => {
                             self.tally.declined += 1;
                             self.context.ui.note("declined; its thread has ended\n");
                         }
@@ -159,9 +159,7 @@ impl Walk<'_> {
 
     /// Says when the question is over without an answer, if it ever is.
     async fn expires(&self, open: &OpenQuestion) -> Result<Option<String>, Failure> {
-        let view = self.agora.thread(&open.thread_id).await?.view().await?;
-        let asked = view.thread.questions().iter().find(|asked| asked.id == open.question_id);
-        let expiry = asked.and_then(|asked| asked.terms.expiry);
+        let expiry = super::terms(self.agora, open).await?.expiry;
         Ok(expiry.map(|expiry| {
             let left = expiry.at.as_millis() - self.context.config.now().as_millis();
             format!("expires in {}", span(u64::try_from(left).unwrap_or(0)))
@@ -198,9 +196,9 @@ impl Walk<'_> {
         };
         self.context.ui.note(if done.is_empty() { open } else { format!("{}; {open}", done.join(", ")) });
         if left > 0 {
-            self.context
-                .ui
-                .hint("`agora inbox` begins again, `agora answer ID VALUE` answers one from anywhere");
+            self.context.ui.hint(
+                "`agora inbox` begins again, `agora inbox --list` shows what can be answered from anywhere",
+            );
         }
         Ok(())
     }
