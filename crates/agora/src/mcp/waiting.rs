@@ -287,7 +287,7 @@ impl Waiting<'_> {
                     shown.take_back("the call was cancelled").await;
                     break;
                 }
-                () = self.closed(thread) => {
+                () = self.closed(thread, open) => {
                     shown.take_back("the question is not open any more").await;
                     return Ok(None);
                 }
@@ -308,12 +308,12 @@ impl Waiting<'_> {
     }
 
     /// Returns when the question is not open any more. Never, where that cannot be heard.
-    async fn closed(&self, thread: &Thread) {
+    async fn closed(&self, thread: &Thread, open: &OpenNow) {
         let Ok(mut watch) = self.opened.engine.world().ledger.watch() else {
             return std::future::pending().await;
         };
         loop {
-            if !matches!(self.desk.look(thread).await, Ok(Standing::Asks(_))) {
+            if !matches!(self.desk.look(thread).await, Ok(Standing::Asks(now)) if now.id == open.id) {
                 return;
             }
             tokio::select! {
