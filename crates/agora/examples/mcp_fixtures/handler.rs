@@ -112,7 +112,7 @@ impl Fixtures {
             if result.needs_input.is_none() {
                 return Ok(End::Text(result.output.text));
             }
-            let Some(open) = self.desk.open_now(&thread).await.map_err(internal)? else { continue };
+            let Some(open) = self.desk.open_now(client, &thread).await.map_err(internal)? else { continue };
             let items = open.question.items();
             let given: Option<Map<String, Value>> = items
                 .iter()
@@ -142,8 +142,8 @@ impl Fixtures {
     }
 
     /// Shows a question of several items as a request for each that is not answered yet.
-    async fn split(&self, thread: &Thread, task: DetailedTask) -> Result<DetailedTask, ErrorData> {
-        let Some(open) = self.desk.open_now(thread).await.map_err(internal)? else { return Ok(task) };
+    async fn split(&self, client: &Client, thread: &Thread, task: DetailedTask) -> Result<DetailedTask, ErrorData> {
+        let Some(open) = self.desk.open_now(client, thread).await.map_err(internal)? else { return Ok(task) };
         let done = self.partial.lock().unwrap().get(open.id.as_str()).cloned().unwrap_or_default();
         let left = open.question.items().iter().filter(|item| !done.contains_key(item.id().as_str()));
         let input_requests: InputRequests = left
@@ -306,7 +306,7 @@ impl ServerHandler for Fixtures {
         let (_, thread) = self.desk.task_thread(&client, &request.task_id).await?;
         let task = self.desk.task(&client, &thread).await.map_err(internal)?;
         match task.payload {
-            TaskPayload::InputRequired { .. } => self.split(&thread, task).await.map(GetTaskResult::new),
+            TaskPayload::InputRequired { .. } => self.split(&client, &thread, task).await.map(GetTaskResult::new),
             _ => Ok(GetTaskResult::new(task)),
         }
     }
@@ -318,7 +318,7 @@ impl ServerHandler for Fixtures {
     ) -> Result<(), ErrorData> {
         let client = self.client(&context);
         let (_, thread) = self.desk.task_thread(&client, &request.task_id).await?;
-        let Some(open) = self.desk.open_now(&thread).await.map_err(internal)? else { return Ok(()) };
+        let Some(open) = self.desk.open_now(&client, &thread).await.map_err(internal)? else { return Ok(()) };
         let whole = {
             let mut partial = self.partial.lock().unwrap();
             let done = partial.entry(open.id.to_string()).or_default();

@@ -73,7 +73,7 @@ impl Answer {
         let by = person::at_the_terminal();
         let given = match said {
             Some(Said::Given(given)) => given,
-            Some(Said::Text(text)) => file::given(&text, &asked),
+            Some(Said::Text(text)) => file::given(&text, &asked)?,
             None => {
                 let asker = give_up(context, &agora, &question, &by).await??;
                 let document = json!({

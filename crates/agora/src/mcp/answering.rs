@@ -2,7 +2,7 @@
 
 use agora_core::QuestionId;
 use agora_core::state::ThreadState;
-use agora_engine::{Despite, Error, Given, NotEntitled, Refusal, Thread};
+use agora_engine::{Answerer, Despite, Error, Given, NotEntitled, Refusal, Thread};
 
 use super::Trouble;
 use super::arguments::{AnswerArguments, IdArguments};

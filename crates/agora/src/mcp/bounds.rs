@@ -48,8 +48,8 @@ pub(crate) fn page(entries: &[impl Serialize]) -> (Vec<Value>, usize) {
         let mut left = room;
         for entry in &entries {
             let cut = Cut::new(words, usize::MAX).of(entry);
-            let cut = if weight(&cut) > room / 2 { fitted(entry, room / 2) } else { cut };
             // With a comma, which stands twice, too.
+            let cut = if weight(&cut) + 2 > room { fitted(entry, room - 2) } else { cut };
             let Some(rest) = left.checked_sub(weight(&cut) + 2) else { break };
             left = rest;
             told.push(cut);
@@ -85,7 +85,8 @@ fn emptied(mut value: Value, most: usize) -> Value {
         && let Value::Object(fields) = &mut value
         && let Some((_, largest)) = fields
             .iter_mut()
-            .filter(|(_, field)| match field {
+            .filter(|(key, field)| match field {
+                _ if WHOLE.contains(&key.as_str()) => false,
                 Value::Array(entries) => !entries.is_empty(),
                 Value::Object(entries) => !entries.is_empty(),
                 _ => false,
@@ -97,9 +98,9 @@ fn emptied(mut value: Value, most: usize) -> Value {
     value
 }
 
-/// Tells whether a value goes into an answer as it is.
-pub(crate) fn fits(value: &impl Serialize) -> bool {
-    weight(value) <= (ROOM - BESIDE) / 2
+/// Tells whether what counts only as a whole goes into an entry, beside what else an entry says.
+pub(crate) fn goes_in_whole(value: &impl Serialize) -> bool {
+    weight(value) <= ROOM - 2 * BESIDE
 }
 
 /// Returns what a value takes of the wire in a tool's result. It stands there twice: as data, and as text for who reads no data.

@@ -71,15 +71,15 @@ fn thread() -> impl Strategy<Value = ThreadReply> {
 
 fn question() -> impl Strategy<Value = Question> {
     let options = prop::collection::vec(words(), 0..5).prop_flat_map(|descriptions| {
-        (0..300usize).prop_map(move |count| -> Vec<Value> {
+        (0..200usize).prop_map(move |count| -> Vec<Value> {
             let described =
-                |at: usize| descriptions.get(at % 7).map(|text| &text[..text.floor_char_boundary(900)]);
+                |at: usize| descriptions.get(at % 7).map(|text| &text[..text.floor_char_boundary(150)]);
             (0..count)
                 .map(|at| json!({"label": format!("option {at}"), "description": described(at)}))
                 .collect()
         })
     });
-    (prop::collection::vec((words(), options), 1..10), words()).prop_map(|(items, context)| {
+    (prop::collection::vec((words(), options), 1..5), words()).prop_map(|(items, context)| {
         let items: Vec<Value> = items
             .into_iter()
             .map(|(words, options)| json!({"question": format!("What? {words}"), "options": options}))
@@ -191,6 +191,25 @@ fn pages_of_subagents_follow_each_other_and_no_schema_is_cut() {
         pages += 1;
     }
     assert!((2..45).contains(&pages), "{pages}");
+}
+
+#[test]
+fn the_longest_schema_that_is_shown_is_shown_whole() {
+    let with = |fields: usize| -> Map<String, Value> {
+        (0..fields).map(|field| (format!("field \"{field}\""), json!({"enum": ["a", "b"]}))).collect()
+    };
+    let most = (1..).find(|fields| !goes_in_whole(&with(fields + 1))).unwrap();
+    let entry = SubagentEntry {
+        name: "n".repeat(128),
+        content_hash: HASH.to_owned(),
+        description: Some("\u{1}".repeat(90_000)),
+        runtime: "claude-code".to_owned(),
+        input_schema: with(most),
+    };
+    let (subagents, left) = page(&[entry.clone(), entry]);
+    assert_eq!(left, 1);
+    let content = told(&SubagentsReply { subagents, more_after: Some("n".repeat(128)) });
+    assert_eq!(content["subagents"][0]["inputSchema"], json!(with(most)));
 }
 
 #[test]

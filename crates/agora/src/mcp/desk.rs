@@ -16,8 +16,8 @@ use super::limits::Turns;
 use super::state::States;
 use super::workspaces::Workspaces;
 
-/// As many threads of one client as are looked at.
-pub(crate) const THREADS: usize = 500;
+/// As many dispatches of one client as are read at a time.
+const ROWS: usize = 500;
 
 /// What the server works with.
 #[derive(Debug)]
@@ -87,13 +87,19 @@ impl Desk {
         opened: &Opened,
         client: &Client,
     ) -> Result<Vec<ThreadId>, Trouble> {
-        let filter = Filter { label: Some(client.owner.clone()), most: THREADS, ..Filter::default() };
-        let rows = opened.agora.dispatches(&filter).await.map_err(|error| self.explain(error))?;
+        let mut filter = Filter { label: Some(client.owner.clone()), most: ROWS, ..Filter::default() };
         let (mut threads, mut seen) = (Vec::new(), HashSet::new());
-        // The newest first: the first of a thread is its last.
-        for row in rows {
-            if seen.insert(row.thread_id.clone()) && !self.was_over(opened, &row).await? {
-                threads.push(row.thread_id);
+        loop {
+            let rows = opened.agora.dispatches(&filter).await.map_err(|error| self.explain(error))?;
+            filter.before = rows.last().filter(|_| rows.len() == ROWS).map(|row| row.dispatch_id.clone());
+            // The newest first: the first of a thread is its last.
+            for row in rows {
+                if seen.insert(row.thread_id.clone()) && !self.was_over(opened, &row).await? {
+                    threads.push(row.thread_id);
+                }
+            }
+            if filter.before.is_none() {
+                break;
             }
         }
         threads.reverse();

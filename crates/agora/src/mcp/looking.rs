@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::Trouble;
 use super::arguments::{IdArguments, ListArguments, QuestionsArguments};
 use super::asked::{AskedReply, Way};
-use super::bounds::{fits, page};
+use super::bounds::{goes_in_whole, page};
 use super::client::Client;
 use super::desk::{Desk, Opened};
 use super::reply::{CatalogueReply, Entry, QuestionsReply, SubagentEntry, SubagentsReply};
@@ -150,7 +150,7 @@ fn after(arguments: &ListArguments, name: &str) -> bool {
 fn input_schema(inputs: Option<Map<String, Value>>, template: Option<&Template>) -> Map<String, Value> {
     let declared = inputs.or_else(|| template.map(Template::derived_inputs));
     match declared {
-        Some(schema) if fits(&schema) => schema,
+        Some(schema) if goes_in_whole(&schema) => schema,
         Some(_) => Map::from_iter([
             ("type".to_owned(), json!("object")),
             (

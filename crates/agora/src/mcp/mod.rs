@@ -5,7 +5,7 @@
 //!  server      the protocol's requests ─▶ what follows            tools      the nine tools, as models read them
 //!  client      who calls, and what they can do                    arguments  what a tool is given, checked
 //!  dispatching, waiting, answering, looking: one file for what a tool does
-//!  reply, asked  what goes back, by type                          bounds     as much of it as a model should read
+//!  reply, asked, telling  what goes back, by type and in words     bounds     as much of it as a model should read
 //!  standing    where a thread stands                               heard, progress  what a client was told, and how far a call is
 //!  form, shown a question ─▶ a form, and what was filled in ─▶ an answer       secrets   what goes through neither
 //!  state       the sealed state of a call that asks                tasks      a thread as a task
@@ -47,6 +47,7 @@ mod shown;
 mod standing;
 mod state;
 mod tasks;
+mod telling;
 mod token;
 mod tools;
 mod waiting;

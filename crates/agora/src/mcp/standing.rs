@@ -38,6 +38,7 @@ pub(crate) fn question_word(state: QuestionState) -> &'static str {
         QuestionState::Answered => "answered",
         QuestionState::Declined => "declined",
         QuestionState::Expired => "expired",
+        QuestionState::Stale => "stale",
         QuestionState::Cancelled => "cancelled",
     }
 }

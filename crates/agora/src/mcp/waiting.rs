@@ -8,30 +8,27 @@ use agora_engine::Thread;
 use rmcp::RoleServer;
 use rmcp::model::{CreateTaskResult, ErrorData, InputRequiredResult, InputResponses};
 use rmcp::service::RequestContext;
-use serde_json::json;
 use tokio::time::Instant;
 
 use super::Trouble;
 use super::arguments::{LONGEST_WAIT_SECONDS, Until, WaitArguments};
-use super::asked::{AskedReply, Way};
+use super::asked::Way;
 use super::asking::{OpenNow, Outcome, response};
-use super::bounds::{fitted, page};
+use super::bounds::page;
 use super::client::{Asking, Client};
 use super::desk::{Desk, Opened};
 use super::form::filled;
 use super::heard::News;
 use super::progress::Progress;
-use super::reply::{ThreadReply, WaitStatus, WaitedReply};
+use super::reply::{WaitStatus, WaitedReply};
 use super::shown::Shown;
 use super::standing::Standing;
+use super::telling::what_next;
 
 /// How often a client that wants to know hears that the call is alive, and how often it is looked whether a carrier died.
 const TICK: Duration = Duration::from_secs(5);
 /// How often a form is shown again whose answer does not fit.
 const FORM_TRIES: usize = 3;
-/// What of an answer that asks is the question's. The rest is the thread's.
-const QUESTION_BYTES: usize = 20 * 1024;
-const THREAD_BYTES: usize = 8 * 1024;
 
 /// What ends the call.
 #[derive(Debug)]
@@ -129,41 +126,11 @@ impl Desk {
         match self.decided(opened, client, &open.id, filled).await? {
             Outcome::Moved | Outcome::Closed => Ok(None),
             Outcome::Unfit(problem) => ask_again(Some(&problem)),
-            Outcome::Left => Ok(Some(self.left_open(client, &thread, &open).await?)),
+            Outcome::Left => {
+                let reply = self.left_open(client, &thread, &open).await?;
+                Ok(Some(Waited::Reply(Box::new(reply))))
+            }
         }
-    }
-
-    async fn left_open(&self, client: &Client, thread: &Thread, open: &OpenNow) -> Result<Waited, Trouble> {
-        let mut asked = open.reply();
-        let then = match open.way {
-            Way::Relayed => "If your user tells you an answer, pass it on with agora_answer.",
-            Way::InPerson | Way::NotAtAll => "Your user can answer with the line in `forYourUser`.",
-        };
-        asked.how_to_answer = format!(
-            "The form was closed without an answer: the question stays open, and nothing runs. Do not ask again at once; do other work, or ask \
-             your user how to go on. {then}"
-        );
-        let reply = self.needs_input(thread, &asked).await?;
-        self.heard.add(&client.owner, News::Asked(open.id.clone()));
-        Ok(Waited::Reply(Box::new(reply)))
-    }
-
-    pub(crate) async fn needs_input(&self, thread: &Thread, asked: &AskedReply) -> Result<WaitedReply, Trouble> {
-        let standing = self.thread_reply(thread).await?;
-        Ok(WaitedReply {
-            status: WaitStatus::NeedsInput,
-            question: Some(fitted(&json!(asked), QUESTION_BYTES)),
-            threads: vec![fitted(&json!(standing), THREAD_BYTES)],
-            omitted_threads: None,
-            next: asked.how_to_answer.clone(),
-        })
-    }
-
-    /// Tells where a thread stands, and what came of it.
-    pub(crate) async fn thread_reply(&self, thread: &Thread) -> Result<ThreadReply, Trouble> {
-        let result = thread.describe().await.map_err(|error| self.explain(error))?;
-        let view = thread.view().await.map_err(|error| self.explain(error))?;
-        Ok(ThreadReply::new(&result, view.thread.state()))
     }
 
     async fn awaited_ids(
@@ -316,7 +283,7 @@ impl Waiting<'_> {
                     shown.take_back("the call was cancelled").await;
                     break;
                 }
-                () = self.closed(thread) => {
+                () = self.closed(thread, open) => {
                     shown.take_back("the question is not open any more").await;
                     return Ok(None);
                 }
@@ -326,7 +293,10 @@ impl Waiting<'_> {
             let Ok(result) = result else { break };
             match self.desk.decided(self.opened, self.client, &open.id, filled(&result)).await? {
                 Outcome::Moved | Outcome::Closed => return Ok(None),
-                Outcome::Left => return Ok(Some(self.desk.left_open(self.client, thread, open).await?)),
+                Outcome::Left => {
+                    let reply = self.desk.left_open(self.client, thread, open).await?;
+                    return Ok(Some(Waited::Reply(Box::new(reply))));
+                }
                 Outcome::Unfit(words) => problem = Some(words),
             }
         }
@@ -334,12 +304,12 @@ impl Waiting<'_> {
     }
 
     /// Returns when the question is not open any more. Never, where that cannot be heard.
-    async fn closed(&self, thread: &Thread) {
+    async fn closed(&self, thread: &Thread, open: &OpenNow) {
         let Ok(mut watch) = self.opened.engine.world().ledger.watch() else {
             return std::future::pending().await;
         };
         loop {
-            if !matches!(self.desk.look(self.client, thread).await, Ok(Standing::Asks(_))) {
+            if !matches!(self.desk.look(self.client, thread).await, Ok(Standing::Asks(now)) if now.id == open.id) {
                 return;
             }
             tokio::select! {
@@ -368,36 +338,15 @@ impl Waiting<'_> {
             self.was_told(news(&awaited.thread, &awaited.standing));
         }
         let untold = untold.iter().filter(|awaited| matches!(awaited.standing, Standing::Rests)).count();
-        let next = self.next(status, awaited, untold).await?;
-        let omitted_threads = Some(left).filter(|left| *left > 0);
-        Ok(Waited::Reply(Box::new(WaitedReply { status, question: None, threads, omitted_threads, next })))
-    }
-
-    /// Says what to do next. `untold` have ended, and did not fit.
-    async fn next(&self, status: WaitStatus, awaited: &[Awaited], untold: usize) -> Result<String, Trouble> {
         let others = awaited.iter().any(|awaited| !matches!(awaited.standing, Standing::Rests));
-        let mut next = match status {
-            WaitStatus::Ended if untold > 0 => format!(
-                "{untold} more have ended than fit here: make the same call again to hear of them."
-            ),
-            WaitStatus::Ended if others => "Some have ended. Call agora_wait again for the others.".to_owned(),
-            WaitStatus::Ended => "All have ended. Tell your user what came of it, with the git refs.".to_owned(),
-            WaitStatus::Running if untold > 0 => {
-                "Not all have ended yet, and more have ended than fit here. Call agora_wait again.".to_owned()
-            }
-            WaitStatus::Running => "Not all have ended yet. Call agora_wait again.".to_owned(),
-            WaitStatus::Nothing => {
-                "You have no threads that you have not heard the end of. If you started some before this server was started, name them."
-                    .to_owned()
-            }
-            WaitStatus::NeedsInput => String::new(),
-        };
+        let mut next = what_next(status, others, untold);
         if !self.by_name && status == WaitStatus::Ended && self.still_asked().await?.is_some() {
             next.push_str(
                 " A question that you know of still waits for your user: agora_questions_list has it.",
             );
         }
-        Ok(next)
+        let omitted_threads = Some(left).filter(|left| *left > 0);
+        Ok(Waited::Reply(Box::new(WaitedReply { status, question: None, threads, omitted_threads, next })))
     }
 
     /// Returns a question that the client heard of before and that is still open, when it has nothing else to wait for.
