@@ -266,6 +266,7 @@ fn closed(state: QuestionState) -> Option<&'static str> {
         QuestionState::Asked | QuestionState::Open => None,
         QuestionState::Answered => Some("which was answered; `agora thread show` tells how it went on"),
         QuestionState::Declined => Some("which was declined: its thread has ended"),
+        QuestionState::Stale => Some("which was ended: what it rested on had changed"),
         QuestionState::Expired => Some("which expired; `agora thread show` tells what followed"),
         QuestionState::Cancelled => Some("which was cancelled"),
     }

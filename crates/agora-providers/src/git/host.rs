@@ -25,7 +25,6 @@ const ALWAYS: [&str; 13] = [
     "core.logAllRefUpdates=false",
 ];
 
-
 /// The host's git.
 #[derive(Clone, Debug)]
 pub struct Git {
@@ -132,11 +131,7 @@ impl Call<'_> {
     pub fn run<T: AsRef<OsStr>>(self, arguments: impl IntoIterator<Item = T>) -> Result<Vec<u8>, GitError> {
         let name = self.name.clone();
         let (code, out, said) = self.try_run(arguments)?;
-        if code == Some(0) {
-            Ok(out)
-        } else {
-            Err(GitError::Failed { command: name, said })
-        }
+        if code == Some(0) { Ok(out) } else { Err(GitError::Failed { command: name, said }) }
     }
 
     /// Runs it, and returns its code, what it printed and what it complained about.

@@ -142,7 +142,12 @@ impl Fixtures {
     }
 
     /// Shows a question of several items as a request for each that is not answered yet.
-    async fn split(&self, client: &Client, thread: &Thread, task: DetailedTask) -> Result<DetailedTask, ErrorData> {
+    async fn split(
+        &self,
+        client: &Client,
+        thread: &Thread,
+        task: DetailedTask,
+    ) -> Result<DetailedTask, ErrorData> {
         let Some(open) = self.desk.open_now(client, thread).await.map_err(internal)? else { return Ok(task) };
         let done = self.partial.lock().unwrap().get(open.id.as_str()).cloned().unwrap_or_default();
         let left = open.question.items().iter().filter(|item| !done.contains_key(item.id().as_str()));
@@ -306,7 +311,9 @@ impl ServerHandler for Fixtures {
         let (_, thread) = self.desk.task_thread(&client, &request.task_id).await?;
         let task = self.desk.task(&client, &thread).await.map_err(internal)?;
         match task.payload {
-            TaskPayload::InputRequired { .. } => self.split(&client, &thread, task).await.map(GetTaskResult::new),
+            TaskPayload::InputRequired { .. } => {
+                self.split(&client, &thread, task).await.map(GetTaskResult::new)
+            }
             _ => Ok(GetTaskResult::new(task)),
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::resources::thread_uri;
 use super::secrets;
-use crate::answer_line::quoted;
+use crate::answer_line::line;
 
 /// Items whose ids are written out in a line: with more of them nobody types it.
 const WRITTEN_OUT: usize = 8;
@@ -105,15 +105,10 @@ fn how_to_answer(id: &QuestionId, items: &[Item], way: Way) -> String {
 
 /// Returns what a person types to answer. What they will say is for them to fill in: nobody has chosen yet.
 fn line_for_user(id: &QuestionId, items: &[Item], way: Way) -> String {
-    match items {
-        _ if way == Way::NotAtAll => secrets::LINE.to_owned(),
-        [_] => format!("agora answer {id} 'YOUR ANSWER'"),
-        items if items.len() > WRITTEN_OUT => "agora inbox".to_owned(),
-        _ => {
-            let answers: Map<String, Value> =
-                items.iter().map(|item| (item.id().to_string(), json!("YOUR ANSWER"))).collect();
-            format!("agora answer {id} --answers {}", quoted(&Value::Object(answers).to_string()))
-        }
+    match way {
+        Way::NotAtAll => secrets::LINE.to_owned(),
+        Way::Relayed | Way::InPerson if items.len() > WRITTEN_OUT => "agora inbox".to_owned(),
+        Way::Relayed | Way::InPerson => line(id, items),
     }
 }
 
@@ -137,10 +132,10 @@ mod tests {
     #[test]
     fn no_line_answers_for_the_person_who_is_to_run_it() {
         let delete = json!({"questions": [{"question": "Delete it all?", "options": [{"label": "yes"}, {"label": "no"}]}]});
-        assert_eq!(asked(delete, Way::Relayed).for_your_user, "agora answer q_1 'YOUR ANSWER'");
+        assert_eq!(asked(delete, Way::Relayed).for_your_user, "agora answer q_1 VALUE");
         let two = json!({"questions": [{"id": "a", "question": "A?", "options": [{"label": "yes"}]}, {"id": "b", "question": "B?"}]});
         let line = asked(two, Way::Relayed).for_your_user;
-        assert_eq!(line, r#"agora answer q_1 --answers '{"a":"YOUR ANSWER","b":"YOUR ANSWER"}'"#);
+        assert_eq!(line, r#"agora answer q_1 --answers '{"a":"…","b":"…"}'"#);
         let many: Vec<Value> = (0..9).map(|at| json!({"question": format!("{at}?")})).collect();
         assert_eq!(asked(json!({"questions": many}), Way::Relayed).for_your_user, "agora inbox");
     }

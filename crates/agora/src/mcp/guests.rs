@@ -61,7 +61,8 @@ mod tests {
 
     #[test]
     fn one_that_holds_many_does_not_keep_others_out() {
-        let (guests, one, other) = (Guests::new(Duration::from_secs(1)), "one".parse().unwrap(), "other".parse().unwrap());
+        let (guests, one, other) =
+            (Guests::new(Duration::from_secs(1)), "one".parse().unwrap(), "other".parse().unwrap());
         let mut held: Vec<_> = (0..AT_ONCE).map(|_| guests.enter(&one).unwrap()).collect();
         assert!(guests.enter(&one).is_none());
         assert!(guests.enter(&other).is_some());
@@ -71,7 +72,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_is_whose_it_was_opened_by() {
-        let (guests, one, other) = (Guests::new(Duration::from_secs(1)), "one".parse().unwrap(), "other".parse().unwrap());
+        let (guests, one, other) =
+            (Guests::new(Duration::from_secs(1)), "one".parse().unwrap(), "other".parse().unwrap());
         guests.opened("s1", &one).await;
         assert!(!guests.is_anothers("s1", &one) && guests.is_anothers("s1", &other));
         assert!(!guests.is_anothers("s2", &other), "what nobody opened is not found further on");

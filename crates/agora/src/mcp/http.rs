@@ -258,7 +258,9 @@ mod tests {
 
     #[test]
     fn a_session_outlives_a_form_that_a_person_looks_at() {
-        assert!(Guests::new(IDLE_TIME).sessions.session_config.keep_alive.is_some_and(|idle| idle > FORM_TIME));
+        assert!(
+            Guests::new(IDLE_TIME).sessions.session_config.keep_alive.is_some_and(|idle| idle > FORM_TIME)
+        );
     }
 
     #[test]
@@ -271,9 +273,9 @@ mod tests {
         };
         let issued = |seconds: u64| {
             let life = Duration::from_secs(seconds);
-            format!("Bearer {}", tokens.issue("ann", 0, life, SystemClock.now()))
+            format!("Bearer {}", tokens.issue("ann".parse().unwrap(), 0, life, SystemClock.now()))
         };
-        assert_eq!(brings(&issued(60)), Ok("ann".to_owned()));
+        assert_eq!(brings(&issued(60)), Ok("ann".parse().unwrap()));
         assert_eq!(brings(&issued(0)), Err(NotLetIn::BadToken), "it has ended");
         assert_eq!(brings("Bearer nonsense"), Err(NotLetIn::BadToken));
         assert_eq!(brings("Basic nonsense"), Err(NotLetIn::NoToken));

@@ -37,8 +37,7 @@ pub(crate) fn question_word(state: QuestionState) -> &'static str {
         QuestionState::Asked | QuestionState::Open => "open",
         QuestionState::Answered => "answered",
         QuestionState::Declined => "declined",
-        QuestionState::Expired => "expired",
-        QuestionState::Stale => "stale",
+        QuestionState::Expired | QuestionState::Stale => "expired",
         QuestionState::Cancelled => "cancelled",
     }
 }
@@ -74,7 +73,11 @@ impl Desk {
     }
 
     /// Returns the question of a thread that is open now.
-    pub(crate) async fn open_now(&self, client: &Client, thread: &Thread) -> Result<Option<OpenNow>, Trouble> {
+    pub(crate) async fn open_now(
+        &self,
+        client: &Client,
+        thread: &Thread,
+    ) -> Result<Option<OpenNow>, Trouble> {
         Ok(match self.look(client, thread).await? {
             Standing::Asks(open) => Some(*open),
             Standing::Working | Standing::Rests => None,

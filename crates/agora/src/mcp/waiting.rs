@@ -12,7 +12,6 @@ use tokio::time::Instant;
 
 use super::Trouble;
 use super::arguments::{LONGEST_WAIT_SECONDS, Until, WaitArguments};
-use super::asked::Way;
 use super::asking::{OpenNow, Outcome, response};
 use super::bounds::page;
 use super::client::{Asking, Client};
@@ -309,7 +308,8 @@ impl Waiting<'_> {
             return std::future::pending().await;
         };
         loop {
-            if !matches!(self.desk.look(self.client, thread).await, Ok(Standing::Asks(now)) if now.id == open.id) {
+            if !matches!(self.desk.look(self.client, thread).await, Ok(Standing::Asks(now)) if now.id == open.id)
+            {
                 return;
             }
             tokio::select! {

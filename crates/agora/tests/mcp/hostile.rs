@@ -252,7 +252,7 @@ echo '{"question": "Delete it all?", "options": ["yes", "no"], "human": true}' >
         let waited = wire.done("agora_wait", json!({"threads": [thread]}));
         let question = waited["question"]["questionId"].as_str().unwrap().to_owned();
         assert!(waited["next"].as_str().unwrap().contains("agora_answer would be refused"), "{waited}");
-        assert_eq!(waited["question"]["forYourUser"], format!("agora answer {question} 'YOUR ANSWER'"));
+        assert_eq!(waited["question"]["forYourUser"], format!("agora answer {question} VALUE"));
         let listed = wire.done("agora_questions_list", json!({}));
         assert_eq!(listed["questions"][0]["howToAnswer"], waited["next"]);
         let refused = refusal(&wire.call("agora_answer", json!({"questionId": question, "answer": answer})));
