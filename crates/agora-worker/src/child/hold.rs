@@ -39,6 +39,14 @@ pub(super) enum Event {
     Late,
 }
 
+/// Passes on what a guard says, and that it says no more.
+fn listen(ear: &mut UnixStream, to: &Sender<Event>) {
+    while let Ok(Some(report)) = Report::read(ear) {
+        let _ = to.send(Event::Report(report));
+    }
+    let _ = to.send(Event::Gone);
+}
+
 /// A guard and what belongs to it.
 #[derive(Debug)]
 pub(super) struct Hold {
@@ -86,27 +94,16 @@ impl Hold {
                 return Err(error);
             }
         };
-        let (sender, events) = mpsc::channel();
-        let mut hold = Self {
-            guard,
-            control: ours,
-            group,
-            events,
-            sender,
-            ear: None,
-            agent: None,
-            state: State::Open,
-            disk: None,
-        };
+        let mut hold = Self::of(guard, ours, group);
         let sender = hold.sender.clone();
-        let listen = move || {
-            while let Ok(Some(report)) = Report::read(&mut ear) {
-                let _ = sender.send(Event::Report(report));
-            }
-            let _ = sender.send(Event::Gone);
-        };
+        let listen = move || listen(&mut ear, &sender);
         hold.ear = Some(thread::Builder::new().name("child-control".into()).spawn(listen)?);
         Ok(hold)
+    }
+
+    fn of(guard: Member, control: UnixStream, group: Group) -> Self {
+        let (sender, events) = mpsc::channel();
+        Self { guard, control, group, events, sender, ear: None, agent: None, state: State::Open, disk: None }
     }
 
     /// Returns the guard, for its streams.
@@ -134,7 +131,9 @@ impl Hold {
                 // This end has a sender as well, so the channel does not close: time is up.
                 Err(_) if left <= look => break Event::Late,
                 Err(_) if self.disk_is_short() => break Event::Stop(Why::Disk),
-                Err(_) if self.guard_is_dead() => break Event::Gone,
+                // It may have said a lot before it died, and nobody has listened yet: whoever listens hears all of it, and that it
+                // is gone, also when somebody else keeps its end open.
+                Err(_) if self.guard_is_dead() => drop(self.control.shutdown(Shutdown::Read)),
                 Err(_) => {}
             }
         };
@@ -215,5 +214,33 @@ impl Drop for Hold {
         }
         // The guard has done it, unless it was killed.
         self.group.remove();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a guard that is dead at once")]
+    fn what_a_guard_said_before_it_died_is_heard_however_late_somebody_listens() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let said = [Report::Ended(How::Exited(0)), Report::Swept(Swept::default())];
+        said.iter().for_each(|report| report.write(&mut theirs).unwrap());
+        let mut ear = ours.try_clone().unwrap();
+        let guard = Member::start(&mut Command::new("/bin/true")).unwrap();
+        let mut hold = Hold::of(guard, ours, Group::default());
+        let sender = hold.sender.clone();
+        hold.ear = Some(thread::spawn(move || {
+            // As on a busy machine: it comes to listening only after the death was seen.
+            poll(&mut [PollFd::new(&ear, PollFlags::RDHUP)], None).unwrap();
+            listen(&mut ear, &sender);
+        }));
+        // Somebody keeps its end open.
+        let _kept = theirs;
+        let heard = [(); 3].map(|()| hold.next(Deadline::after(Duration::from_secs(60))));
+        assert_eq!(heard, [Event::Report(said[0]), Event::Report(said[1]), Event::Gone]);
     }
 }
