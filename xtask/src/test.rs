@@ -21,6 +21,9 @@ pub(crate) struct Options {
     /// Installs Debian packages and starts a Docker daemon with `sudo`. Root and CI machines need not ask.
     #[arg(long)]
     provision: bool,
+    /// Runs only these tests, with the real parts, and no other check: an expression of nextest's, such as `test(docker)`.
+    #[arg(long, value_name = "EXPRESSION")]
+    only: Option<String>,
 }
 
 /// Gathers the parts, runs all steps up to the first that fails, and ends with the table of parts.
@@ -34,7 +37,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     if options.full {
         parts.variables.push(("AGORA_TEST_FULL", "1".into()));
     }
-    let passed = run_steps(&context.root, &parts);
+    let passed = match &options.only {
+        Some(expression) => run_tests(&context.root, &parts, &["-E", expression]),
+        None => run_steps(&context.root, &parts),
+    };
     let stopped = parts.stop();
 
     console::heading("real parts");
@@ -48,7 +54,6 @@ fn run_steps(root: &Path, parts: &Parts) -> Result<(), Failure> {
     let ci = environment::is_ci();
     // A CI machine tests the versions that were committed; a developer may be about to change them.
     let lock: &[&str] = if ci { &["fetch", "--quiet", "--locked"] } else { &["fetch", "--quiet"] };
-    let profile = if ci { "ci" } else { "default" };
 
     step("fetch", || cargo(lock).run())?;
     step("format", || {
@@ -58,13 +63,7 @@ fn run_steps(root: &Path, parts: &Parts) -> Result<(), Failure> {
     step("clippy", || {
         cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]).run()
     })?;
-    step("tests", || {
-        Program::new(&parts.nextest)
-            .args(["nextest", "run", "--workspace", "--all-features", "--profile", profile])
-            .directory(root)
-            .envs(&parts.variables)
-            .run()
-    })?;
+    run_tests(root, parts, &[])?;
     // nextest does not know the examples in the documentation.
     step("doctests", || {
         cargo(&["test", "--doc", "--workspace", "--all-features"]).envs(&parts.variables).run()
@@ -77,6 +76,18 @@ fn run_steps(root: &Path, parts: &Parts) -> Result<(), Failure> {
     }
     step("file size", || checks::file_size(root))?;
     step("machine paths", || checks::machine_path(root))
+}
+
+fn run_tests(root: &Path, parts: &Parts, which: &[&str]) -> Result<(), Failure> {
+    let profile = if environment::is_ci() { "ci" } else { "default" };
+    step("tests", || {
+        Program::new(&parts.nextest)
+            .args(["nextest", "run", "--workspace", "--all-features", "--profile", profile])
+            .args(which)
+            .directory(root)
+            .envs(&parts.variables)
+            .run()
+    })
 }
 
 /// Without advisories: their database is on a host that a sealed CI machine cannot reach.

@@ -355,7 +355,7 @@ fn a_question_pauses_and_every_command_shows_it() {
     --- stderr, code 2
     error: the thread `t_[ID]` cannot be continued now
       because a question of the thread is open; it goes on by an answer
-    hint: `agora answer t_[ID] VALUE` answers it, `agora cancel t_[ID]` gives it up
+    hint: `agora show t_[ID]` shows it, and how to answer it; `agora cancel t_[ID]` gives it up
     "#);
     let refused = cli.run(&["continue", "@", "--json"]);
     assert_eq!(

@@ -13,7 +13,9 @@ mod pypi;
 
 use std::{
     ffi::OsString,
+    panic::resume_unwind,
     path::{Path, PathBuf},
+    thread::{self, ScopedJoinHandle},
 };
 
 use crate::{console, environment, failure::Failure, stopwatch::Stopwatch, table::Table};
@@ -112,6 +114,12 @@ type ProvideEngine = fn(&Context, &debian::Packages) -> Result<docker::Engine, M
 const ENGINES: [(&str, ProvideEngine); 2] =
     [("Docker engine", docker::provide), ("Podman", docker::provide_podman)];
 
+/// How the parts of one registry are had.
+type ProvideParts = fn(&Context) -> Vec<(&'static str, Result<Found, Missing>)>;
+
+const REGISTRIES: [(&str, ProvideParts); 3] =
+    [("npm packages", npm::provide), ("PyPI packages", pypi::provide), ("MCP clients", mcp::provide)];
+
 /// Gets every part that can be had here.
 pub(crate) fn gather(context: &Context) -> Result<Parts, Failure> {
     let mut parts = Parts::default();
@@ -125,20 +133,18 @@ pub(crate) fn gather(context: &Context) -> Result<Parts, Failure> {
     parts.nextest = nextest.program;
     parts.add("cargo-nextest", Origin::Registry, Ok(nextest.found));
 
-    let deny = timed("cargo-deny", || cargo_tools::deny(context));
+    // All at once: one compiles, the others wait for their registries.
+    let (deny, packages, fetched) = thread::scope(|scope| {
+        let deny = scope.spawn(|| timed("cargo-deny", || cargo_tools::deny(context)));
+        let registries =
+            REGISTRIES.map(|(name, provide)| scope.spawn(move || timed(name, || provide(context))));
+        let packages = timed("Debian packages", || debian::Packages::provide(context));
+        (joined(deny), packages, registries.map(joined))
+    });
     parts.deny = deny.as_ref().ok().map(|tool| tool.program.clone());
     parts.add("cargo-deny", Origin::Registry, deny.map(|tool| tool.found));
-
-    let packages = timed("Debian packages", || debian::Packages::provide(context));
     parts.add("age", Origin::Registry, packages.age());
-
-    for (name, found) in timed("npm packages", || npm::provide(context)) {
-        parts.add(name, Origin::Registry, found);
-    }
-    for (name, found) in timed("PyPI packages", || pypi::provide(context)) {
-        parts.add(name, Origin::Registry, found);
-    }
-    for (name, found) in timed("MCP clients", || mcp::provide(context)) {
+    for (name, found) in fetched.into_iter().flatten() {
         parts.add(name, Origin::Registry, found);
     }
 
@@ -152,6 +158,10 @@ pub(crate) fn gather(context: &Context) -> Result<Parts, Failure> {
         parts.add(name, Origin::Registry, engine);
     }
     Ok(parts)
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 fn timed<T>(what: &str, provide: impl FnOnce() -> T) -> T {

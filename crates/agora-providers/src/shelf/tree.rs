@@ -25,7 +25,10 @@ pub(super) fn bring(from: &Path, to: &Path, owner: Option<u32>) -> io::Result<()
             copy(&from, &to, owner)?;
         }
     }
-    fs::set_permissions(to, fs::metadata(from)?.permissions())
+    // Another user has to be able to go in.
+    let more = if owner.is_some() { 0o555 } else { 0 };
+    let mode = fs::metadata(from)?.permissions().mode() & 0o7777 | more;
+    fs::set_permissions(to, PermissionsExt::from_mode(mode))
 }
 
 fn copy(from: &Path, to: &Path, owner: Option<u32>) -> io::Result<()> {
@@ -88,6 +91,7 @@ mod tests {
         fs::write(info.join("alternates"), "/old/objects\n/other\n").unwrap();
         fs::write(from.join("files/tool"), "x").unwrap();
         fs::set_permissions(from.join("files/tool"), PermissionsExt::from_mode(0o700)).unwrap();
+        fs::set_permissions(&from, PermissionsExt::from_mode(0o700)).unwrap();
         symlink("tool", from.join("files/link")).unwrap();
         for owner in [None, Some(61_000)] {
             let to = dir.path().join(format!("{owner:?}"));
@@ -98,6 +102,8 @@ mod tests {
             assert_eq!(fs::read_link(to.join("files/link")).unwrap(), Path::new("tool"));
             let mode = fs::metadata(to.join("files/tool")).unwrap().permissions().mode() & 0o777;
             assert_eq!(mode, if owner.is_some() { 0o744 } else { 0o700 });
+            let mode = fs::metadata(&to).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode, if owner.is_some() { 0o755 } else { 0o700 });
         }
         let own = fs::read_to_string(info.join("alternates")).unwrap();
         assert_eq!(own, "/old/objects\n/other\n", "what others use stays as it is");

@@ -51,13 +51,15 @@ impl Desk {
     /// Says why an answer did not count, with the line that the user can type where only a person may.
     fn answer_refused(&self, question: &QuestionId, given: &Given, error: Error) -> Trouble {
         let Error::Answer(Refusal::NotEntitled { why, .. }) = &error else { return self.explain(error) };
+        let words = why.to_string();
         let why = match why {
             NotEntitled::HumansOnly => "only a person may answer it, by a door of their own",
             NotEntitled::AgentsRefused => {
                 "your user lets no agent answer, not even by passing words on (`answers.agents`)"
             }
             NotEntitled::NotNamed => "your user is not among those who may answer it",
-            NotEntitled::Asker | NotEntitled::RelayOnly | NotEntitled::Nobody => return self.explain(error),
+            NotEntitled::Asker | NotEntitled::RelayOnly => words.as_str(),
+            NotEntitled::Nobody => return self.explain(error),
         };
         let line = match given {
             Given::Text(text) => format!("agora answer {question} {}", quoted(text)),

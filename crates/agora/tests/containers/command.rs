@@ -166,7 +166,8 @@ fn docker_a_daemon_that_stays_away_is_said_and_nothing_is_lost() {
     std::fs::write(cli.agora_home().join("dispatches/d_mine/work/go"), "").unwrap();
     proxy.open();
     cli.run(&["dispatch", "watch", &id, "--json"]).success();
-    assert_eq!(cli.run(&["show", &id, "--json"]).json()["state"], "finished");
+    let shown = cli.run(&["show", &id, "--json"]).json();
+    assert_eq!(shown["state"], "finished", "{shown}");
     nothing_is_left(&cli);
 }
 

@@ -135,10 +135,10 @@ fn a_question_without_end_keeps_its_ids_and_says_what_is_missing() {
     );
     place.agent(
         "options",
-        r#"awk 'BEGIN { printf "{\"question\": \"Which?\", \"options\": [\"first\""; for (i = 0; i < 1000; i++) printf ", \"option number %04d\"", i; print "]}" }' > .agora/needs_input.json"#,
+        r#"awk 'BEGIN { printf "{\"question\": \"Which?\", \"options\": [\"first\""; for (i = 0; i < 999; i++) printf ", \"option number %04d\"", i; print "]}" }' > .agora/needs_input.json"#,
     );
     let mut wire = Wire::start(&place, json!({}));
-    for (subagent, options) in [("keys", 0), ("options", 1001)] {
+    for (subagent, options) in [("keys", 0), ("options", 1000)] {
         let thread = wire.dispatch(subagent);
         let waited = told(&mut wire, "agora_wait", json!({"threads": [thread]}));
         let question = &waited["question"];
