@@ -96,17 +96,21 @@ impl Template {
     /// required, what only a section asks about is optional.
     pub fn derived_inputs(&self) -> Map<String, Value> {
         let probe = self.probe();
-        let keys = |names: Vec<String>| {
-            names.into_iter().filter_map(|name| input_key(&name)).collect::<BTreeSet<_>>()
-        };
-        let required = keys(probe.plain());
+        let required = input_keys(probe.plain());
+        let optional = input_keys(probe.sections());
         let properties: Map<String, Value> =
-            required.iter().cloned().chain(keys(probe.sections())).map(|key| (key, json!({}))).collect();
+            required.iter().cloned().chain(optional).map(|key| (key, json!({}))).collect();
         let mut schema = Map::new();
         schema.insert("type".to_owned(), json!("object"));
         schema.insert("properties".to_owned(), Value::Object(properties));
         schema.insert("required".to_owned(), json!(required));
         schema
+    }
+
+    /// Returns what [`Template::derived_inputs`] requires and an input does not have. No validator is needed to know it, which
+    /// would take milliseconds to be made.
+    pub fn missing_inputs(&self, input: &Map<String, Value>) -> Vec<String> {
+        input_keys(self.probe().plain()).into_iter().filter(|key| !input.contains_key(key)).collect()
     }
 
     fn probe(&self) -> Probe {
@@ -122,6 +126,10 @@ impl fmt::Debug for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Template").field(&self.source).finish()
     }
+}
+
+fn input_keys(variables: Vec<String>) -> BTreeSet<String> {
+    variables.into_iter().filter_map(|variable| input_key(&variable)).collect()
 }
 
 /// Returns the input's key that a variable stands for: `task` for `task` and for `input.task.title`.

@@ -89,6 +89,10 @@ fn inputs_are_derived_from_what_the_template_asks_for() {
         Value::Object(derived),
         json!({"type": "object", "properties": {"task": {}, "repo": {}, "hints": {}}, "required": ["repo", "task"]})
     );
+    let missing =
+        |input: Value| Template::parse(template).unwrap().missing_inputs(input.as_object().unwrap());
+    assert_eq!(missing(json!({"hints": []})), ["repo", "task"]);
+    assert_eq!(missing(json!({"task": null, "repo": {}})), [""; 0]);
     assert!(Template::parse(template).unwrap().mentions("answer"));
     assert!(Template::parse("{{#resumed}}{{answers.q1}}{{/resumed}}").unwrap().mentions("answers"));
     assert!(!Template::parse("{{task}}").unwrap().mentions("answer"));

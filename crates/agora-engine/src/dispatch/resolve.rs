@@ -11,7 +11,7 @@ use agora_core::provider::registry::Version;
 use agora_core::reference::BundleRef;
 use agora_core::secret::{SecretRef, SecretValue};
 use agora_core::strict;
-use agora_core::template::{PromptData, Template};
+use agora_core::template::PromptData;
 use agora_core::wire::manifest::{Limits, Verbatim};
 use agora_core::{ContentHash, DispatchId, Name, ThreadId};
 use serde_json::{Map, Value, json};
@@ -203,21 +203,26 @@ fn check_input(dispatch: &Dispatch, subagent: &Subagent) -> Result<Map<String, V
         return Err(Error::Request { field: "input", why: "it is not a JSON object".to_owned() });
     };
     check_size("input", &dispatch.input)?;
-    let derived = || subagent.prompt_template.as_ref().map(Template::derived_inputs);
-    if let Some(schema) = subagent.inputs.clone().or_else(derived) {
-        let wrong = |why: String| Error::Request { field: "input", why };
-        let validator = jsonschema::validator_for(&Value::Object(schema))
+    let wrong = |why: String| Error::Request { field: "input", why };
+    if let Some(schema) = &subagent.inputs {
+        let validator = jsonschema::validator_for(&Value::Object(schema.clone()))
             .map_err(|error| wrong(format!("the subagent's `inputs` cannot be used: {error}")))?;
         let mut errors = validator.iter_errors(&dispatch.input);
         if let Some(first) = errors.next() {
             let place = first.instance_path().to_string();
             let place = if place.is_empty() { String::new() } else { format!("at `{place}`: ") };
-            let more = errors.count();
-            let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
-            return Err(wrong(format!("{place}{first}{more}")));
+            return Err(wrong(format!("{place}{first}{}", and_more(errors.count()))));
         }
+    } else if let Some(template) = &subagent.prompt_template
+        && let [first, others @ ..] = template.missing_inputs(input).as_slice()
+    {
+        return Err(wrong(format!("{first:?} is a required property{}", and_more(others.len()))));
     }
     Ok(input.clone())
+}
+
+fn and_more(count: usize) -> String {
+    if count == 0 { String::new() } else { format!(" (and {count} more)") }
 }
 
 /// Returns the adapter's word.
