@@ -7,7 +7,7 @@
 //!  registry/<namespace>/<kind>/versions/N   the versions of N, a line each
 //!  registry/<namespace>/<kind>/heads/N      the latest of them
 //!  registry/<namespace>/<kind>/catalogue    a copy of all heads, for listing
-//!  secrets/…age   keys/…                    values, and the key that opens them
+//!  secrets/…sealed keys/…                   values, and the key that opens them
 //!  ledger.sqlite   ledger.lock   bell       what happened; whose turn it is to write; who listens
 //!  dispatches/<id>/in                       what a dispatch's worker is given, and which process that worker is
 //!  dispatches/<id>/out                      what the worker says and leaves; its life is a lock in there
@@ -38,7 +38,7 @@ use agora_core::wall::AGENT_ID;
 use crate::disk::{Disk, OsDisk};
 
 /// The layout that this agora reads and writes.
-const FORMAT: &str = "agora home 1\n";
+const FORMAT: &str = "agora home 2\n";
 
 /// A file in `tmp/` that is older than this belongs to a process that died: none takes an hour to write one.
 const ABANDONED_SECONDS: i64 = 3600;

@@ -380,11 +380,11 @@ fn the_key_is_for_its_owner_only_and_nothing_at_rest_shows_a_value() {
         |content: &[u8]| content.windows(7).any(|window| window == b"correct" || window == b"battery");
     assert!(files_below(dir.path()).iter().all(|(_, content)| !shows(content)));
 
-    let key = dir.path().join("keys/secrets.agekey");
+    let key = dir.path().join("keys/secrets.key");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&key), mode(key.parent().unwrap())), (0o600, 0o700));
 
-    fs::copy(dir.path().join("secrets/+a/one.age"), dir.path().join("secrets/+a/two.age")).unwrap();
+    fs::copy(dir.path().join("secrets/+a/one.sealed"), dir.path().join("secrets/+a/two.sealed")).unwrap();
     assert!(
         matches!(block(secrets.get(&two)), Err(SecretError::Sealed(_))),
         "one cannot stand in for another"

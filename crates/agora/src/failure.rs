@@ -117,7 +117,7 @@ fn hints(error: &Error) -> Vec<String> {
             vec![format!("`chmod 600 {file}`, and rotate what it protects if others use this machine")]
         }
         Error::Secret(SecretError::Sealed(_) | SecretError::KeyDamaged { .. }) => {
-            hint("restore `keys/secrets.agekey` from a backup, or register the secrets again")
+            hint("restore `keys/secrets.key` from a backup, or register the secrets again")
         }
         Error::NoLogin { vendor } => no_login_hints(vendor),
         Error::NotALogin { vendor, .. } => {

@@ -51,7 +51,11 @@ fn key_of(model: &Model) -> String {
 fn secrets(cli: &Cli) -> Vec<String> {
     let root = cli.agora_home().join("secrets");
     let files = files_below(&root);
-    files.iter().map(|(path, _)| path.display().to_string()).filter(|path| path.ends_with(".age")).collect()
+    files
+        .iter()
+        .map(|(path, _)| path.display().to_string())
+        .filter(|path| path.ends_with(".sealed"))
+        .collect()
 }
 
 #[test]

@@ -172,7 +172,7 @@ fn the_doctor_finds_what_is_no_longer_what_was_stored() {
     let (code, status, detail) = finding("bundles");
     assert_eq!((code, status.as_str()), (3, "broken"), "{detail}");
     assert!(detail.contains("cannot be used") && detail.contains("hash does not match"), "{detail}");
-    fs::write(cli.agora_home().join("keys/secrets.agekey"), "nonsense\n").unwrap();
+    fs::write(cli.agora_home().join("keys/secrets.key"), "nonsense\n").unwrap();
     assert_eq!(finding("secrets").1, "broken");
 }
 

@@ -53,7 +53,7 @@ fn every_way_in_keeps_the_value_out_of_everything_that_can_be_read() {
     assert_eq!(env["secrets"], json!({"K": "local:env/default/e/K"}));
     let mode = |path: &str| fs::metadata(cli.agora_home().join(path)).unwrap().permissions().mode() & 0o777;
     assert_eq!(
-        (mode(""), mode("keys"), mode("keys/secrets.agekey"), mode("secrets")),
+        (mode(""), mode("keys"), mode("keys/secrets.key"), mode("secrets")),
         (0o700, 0o700, 0o600, 0o700)
     );
 }
@@ -94,7 +94,7 @@ fn what_is_wrong_with_a_secret_is_said_without_it() {
     assert!(said("AGORA_X=cmd:x").contains("not a switch"));
     let forced = ["env", "register", "--name", "e", "--secret", "K=inline:12345", "--allow-short-secret"];
     cli.run(&forced).success();
-    fs::set_permissions(cli.agora_home().join("keys/secrets.agekey"), fs::Permissions::from_mode(0o644))
+    fs::set_permissions(cli.agora_home().join("keys/secrets.key"), fs::Permissions::from_mode(0o644))
         .unwrap();
     let exposed =
         cli.run_with_input(&["env", "register", "--name", "e", "--secret", "K=stdin"], VALUE).failure(3);
@@ -102,17 +102,4 @@ fn what_is_wrong_with_a_secret_is_said_without_it() {
         exposed.contains("may be read by others (mode 644)") && exposed.contains("chmod 600"),
         "{exposed}"
     );
-}
-
-/// The store is age's own format: the real `age` opens it with the key file.
-#[test]
-fn the_real_age_opens_what_we_stored() {
-    let Some(age) = agora_testkit::part::find("AGORA_TEST_AGE") else { return };
-    let cli = cli();
-    cli.run_with_input(&["env", "register", "--name", "e", "--secret", "K=stdin"], VALUE).success();
-    let mut command = std::process::Command::new(age);
-    command.arg("--decrypt").arg("-i").arg(cli.agora_home().join("keys/secrets.agekey"));
-    command.arg(cli.agora_home().join("secrets/+env/+default/+e/K.age"));
-    let opened = run(&mut command).json();
-    assert_eq!(opened["value"], VALUE);
 }

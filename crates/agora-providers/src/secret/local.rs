@@ -1,11 +1,10 @@
-//! Secrets in files, encrypted with age to a key of this machine.
+//! Secrets in files, sealed with a key of this machine.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use age::x25519::Identity;
 use agora_core::Timestamp;
 use agora_core::limits::SECRET_BYTES;
 use agora_core::provider::secret::{SecretChange, SecretError, SecretStanding, SecretStore};
@@ -15,14 +14,16 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
-use super::key;
+use super::seal;
 use crate::blocking::blocking;
 use crate::home::{Home, list_dir, read_capped};
+use crate::keys::{self, Key, KeyError};
 
-/// The value as JSON, six bytes a character at worst, with what surrounds it and the encryption's header.
-const SEALED_BYTES: u64 = SECRET_BYTES as u64 * 6 + 4096;
+/// The value as JSON, six bytes a character at worst, with the times beside it and what sealing adds.
+const SEALED_BYTES: u64 = (SECRET_BYTES * 6 + 256 + seal::OVERHEAD) as u64;
 
-const SUFFIX: &str = ".age";
+const KEY: &str = "secrets.key";
+const SUFFIX: &str = ".sealed";
 const FOLDER: char = '+';
 
 /// Keeps secrets under `$AGORA_HOME/secrets`.
@@ -32,12 +33,10 @@ pub struct LocalSecrets {
     clock: Arc<dyn Clock>,
 }
 
-/// What is encrypted. The name is inside, so that one secret's file cannot stand in for another's.
+/// What is sealed, as JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Sealed {
-    version: u32,
-    name: SecretName,
     value: String,
     expires_at: Option<Timestamp>,
     /// When it got this value. Not known of what was stored before this was noted.
@@ -60,7 +59,7 @@ impl LocalSecrets {
         self.home.root().join("secrets")
     }
 
-    /// `auth/claude` is `secrets/+auth/claude.age`: no part of a name holds a `+`, so that no name is in another's way.
+    /// `auth/claude` is `secrets/+auth/claude.sealed`: no part of a name holds a `+`, so that no name is in another's way.
     fn path(&self, name: &SecretName) -> PathBuf {
         let mut path = self.dir();
         let (folders, last) = name.as_str().rsplit_once('/').unwrap_or(("", name.as_str()));
@@ -68,20 +67,18 @@ impl LocalSecrets {
         path.join(format!("{last}{SUFFIX}"))
     }
 
-    fn open(&self, name: &SecretName, key: &Identity) -> Result<Option<Sealed>, SecretError> {
+    fn open(&self, name: &SecretName, key: &Key) -> Result<Option<Sealed>, SecretError> {
         let path = self.path(name);
         let bytes = read_capped(&path, SEALED_BYTES)
             .map_err(|error| SecretError::Unavailable(self.home.unavailable("read", &path, error)))?;
         let Some(bytes) = bytes else { return Ok(None) };
-        let sealed = || SecretError::Sealed(name.clone());
-        let plain = Zeroizing::new(age::decrypt(key, &bytes).map_err(|_| sealed())?);
-        let opened: Sealed = serde_json::from_slice(&plain).map_err(|_| sealed())?;
-        if opened.version == 1 && opened.name == *name { Ok(Some(opened)) } else { Err(sealed()) }
+        let opened = seal::open(key, name, &bytes).and_then(|plain| serde_json::from_slice(&plain).ok());
+        opened.map(Some).ok_or_else(|| SecretError::Sealed(name.clone()))
     }
 
     fn read(&self, name: &SecretName) -> Result<SecretValue, SecretError> {
         let missing = || SecretError::NotFound(name.clone());
-        let key = key::read(&self.home)?.ok_or_else(missing)?;
+        let key = keys::read(&self.home, KEY).map_err(no_key)?.ok_or_else(missing)?;
         let mut opened = self.open(name, &key)?.ok_or_else(missing)?;
         if let Some(at) = opened.expires_at.filter(|at| *at <= self.clock.now()) {
             return Err(SecretError::Expired { name: name.clone(), at });
@@ -93,7 +90,7 @@ impl LocalSecrets {
 
     fn look(&self, name: &SecretName) -> Result<SecretStanding, SecretError> {
         let missing = || SecretError::NotFound(name.clone());
-        let key = key::read(&self.home)?.ok_or_else(missing)?;
+        let key = keys::read(&self.home, KEY).map_err(no_key)?.ok_or_else(missing)?;
         let opened = self.open(name, &key)?.ok_or_else(missing)?;
         Ok(SecretStanding { valued_at: opened.valued_at, expires_at: opened.expires_at })
     }
@@ -108,7 +105,7 @@ impl LocalSecrets {
         self.home.prepare().map_err(SecretError::Unavailable)?;
         self.home.make_dirs(path.parent().unwrap_or(&path)).map_err(SecretError::Unavailable)?;
         let _lock = self.lock()?;
-        let key = key::read_or_make(&self.home)?;
+        let key = keys::read_or_make(&self.home, KEY).map_err(no_key)?;
         // What cannot be opened any more is replaced: that is how a person mends it.
         let now = Some(self.clock.now());
         let (change, valued_at) = match self.open(name, &key) {
@@ -119,11 +116,10 @@ impl LocalSecrets {
             Ok(Some(_)) | Err(SecretError::Sealed(_)) => (SecretChange::Rotated, now),
             Err(error) => return Err(error),
         };
-        let (name_inside, value) = (name.clone(), value.expose().to_owned());
-        let sealed = Sealed { version: 1, name: name_inside, value, expires_at, valued_at };
-        let cannot = || SecretError::Sealed(name.clone());
-        let plain = Zeroizing::new(serde_json::to_vec(&sealed).map_err(|_| cannot())?);
-        let bytes = age::encrypt(&key.to_public(), &plain).map_err(|_| cannot())?;
+        let sealed = Sealed { value: value.expose().to_owned(), expires_at, valued_at };
+        let cannot = |error| SecretError::Unavailable(self.home.unavailable("write", &path, error));
+        let plain = Zeroizing::new(serde_json::to_vec(&sealed).map_err(|error| cannot(error.into()))?);
+        let bytes = seal::seal(&key, name, &plain).map_err(cannot)?;
         self.home.replace(&path, &bytes).map_err(SecretError::Unavailable)?;
         Ok(change)
     }
@@ -158,6 +154,14 @@ impl LocalSecrets {
         }
         names.sort();
         Ok(names)
+    }
+}
+
+fn no_key(error: KeyError) -> SecretError {
+    match error {
+        KeyError::Exposed { path, mode } => SecretError::KeyExposed { file: Home::shown(&path), mode },
+        KeyError::Damaged { path } => SecretError::KeyDamaged { file: Home::shown(&path) },
+        KeyError::Unavailable(unavailable) => SecretError::Unavailable(unavailable),
     }
 }
 

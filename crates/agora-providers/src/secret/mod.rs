@@ -1,8 +1,8 @@
 //! Secret stores.
 
 mod command;
-mod key;
 mod local;
+mod seal;
 
 pub use command::command_secret;
 pub use local::LocalSecrets;
