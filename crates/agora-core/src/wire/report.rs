@@ -133,15 +133,38 @@ pub struct PatchReport {
     /// Files in which a secret was hidden, or which were left out because of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redacted_files: Vec<String>,
+    /// Files that a capability or the setup script had changed before the agent did: only the agent's changes are in the patch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<String>,
+    /// Such files that are in the patch as they ended, with what was not the agent's: the two could not be told apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub whole: Vec<String>,
     /// Files that are not in the patch, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
 }
 
+/// How many files a person is told by name.
+const NAMED: usize = 5;
+
 impl PatchReport {
-    /// Says what is not in the patch, by name as far as a person reads on.
-    pub fn left_out_told(&self) -> Vec<String> {
-        const NAMED: usize = 5;
+    /// Says what a person should know of it: what is not in it, and what in it is not only the agent's.
+    pub fn told(&self) -> Vec<String> {
+        self.whole_told().into_iter().chain(self.left_out_told()).collect()
+    }
+
+    fn whole_told(&self) -> Option<String> {
+        let named: Vec<String> = self.whole.iter().take(NAMED).map(|path| format!("`{path}`")).collect();
+        let more = self.whole.len().saturating_sub(NAMED);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let said = format!(
+            "a capability or the setup script had changed {}{more}, too: in the patch as it ended, with what was not the agent's",
+            named.join(", ")
+        );
+        (!self.whole.is_empty()).then_some(said)
+    }
+
+    fn left_out_told(&self) -> Vec<String> {
         let named = self.left_out.iter().take(NAMED);
         let mut told: Vec<String> =
             named.map(|left| format!("`{}` is not in the patch: {}", left.path, left.why)).collect();

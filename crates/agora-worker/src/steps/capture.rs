@@ -70,14 +70,24 @@ fn patches(invoked: &Invoked, desk: &mut Desk) {
     let baselines = &invoked.baselines;
     match &baselines.thread {
         Some(thread) => {
-            desk.report.patch = patch(thread, PATCH, desk);
-            desk.report.patch_since_pause = patch(&baselines.dispatch, PATCH_SINCE_PAUSE, desk);
+            desk.report.patch = patch(thread, Fits::Source, PATCH, desk);
+            desk.report.patch_since_pause =
+                patch(&baselines.dispatch, Fits::Workspace, PATCH_SINCE_PAUSE, desk);
         }
-        None => desk.report.patch = patch(&baselines.dispatch, PATCH, desk),
+        None => desk.report.patch = patch(&baselines.dispatch, Fits::Source, PATCH, desk),
     }
 }
 
-fn patch(before: &Before, name: &str, desk: &mut Desk) -> Option<PatchReport> {
+/// What a patch can be applied to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fits {
+    /// What the workspace was made from, without what was laid over it.
+    Source,
+    /// The workspace as it was when the dispatch began.
+    Workspace,
+}
+
+fn patch(before: &Before, fits: Fits, name: &str, desk: &mut Desk) -> Option<PatchReport> {
     let work = desk.place.work();
     let written = write(desk, name, |file| {
         let make = |baseline: &Baseline, file: &mut dyn Write| {
@@ -88,7 +98,11 @@ fn patch(before: &Before, name: &str, desk: &mut Desk) -> Option<PatchReport> {
             (Before::Frozen(frozen), Some(room)) => {
                 let baseline =
                     Baseline::of_tree(&frozen.tree, room.changed_since(frozen)?.among, desk.spool()?);
-                make(&baseline.map_err(|error| io::Error::other(Box::new(error)))?, file)
+                let baseline = baseline.map_err(|error| io::Error::other(Box::new(error)))?;
+                match fits {
+                    Fits::Source => make(&baseline.standing_on(room.source()?), file),
+                    Fits::Workspace => make(&baseline, file),
+                }
             }
             (Before::Frozen(_), None) => Err(io::Error::other("the room is gone")),
         }
@@ -143,6 +157,8 @@ fn report(summary: PatchSummary, artifact: Artifact) -> PatchReport {
         deletions: summary.deletions,
         left_out: left_out.collect(),
         redacted_files: summary.redacted_files,
+        merged: summary.merged,
+        whole: summary.whole,
     }
 }
 
