@@ -223,9 +223,15 @@ pub(super) fn resolve(git: &Git, dir: &Path, rev: &str) -> Result<String, Ground
     let arguments = ["--verify", "--quiet", "--end-of-options"].map(OsString::from);
     let rev_of = OsString::from(format!("{rev}^{{commit}}"));
     let resolved = git.call(dir, "rev-parse").run(arguments.into_iter().chain([rev_of]));
-    resolved.map(|out| line(&out)).map_err(|_| GroundError::Refused {
-        what: format!("there is no commit `{rev}` in the repository"),
-        hint: Some("`git log --oneline` shows what there is; a branch, a tag or a commit will do".to_owned()),
+    resolved.map(|out| line(&out)).map_err(|error| match error {
+        // That there is none is no complaint: it was told to be quiet about it.
+        GitError::Failed { said, .. } if said.is_empty() => GroundError::Refused {
+            what: format!("there is no commit `{rev}` in the repository"),
+            hint: Some(
+                "`git log --oneline` shows what there is; a branch, a tag or a commit will do".to_owned(),
+            ),
+        },
+        error => said(error),
     })
 }
 

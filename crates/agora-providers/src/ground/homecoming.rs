@@ -129,8 +129,7 @@ impl Coming<'_> {
         self.own.prepare(self.top, Some(&layout))?;
         let head = self.ground.head.as_deref();
         let tip = self.own_commits(head, home).unwrap_or_else(|why| {
-            home.warnings
-                .push(format!("the agent's own commits are not kept, its work is one commit: {why}"));
+            home.warnings.push(not_kept(&why));
             None
         });
         let hidden = work.hidden().count();
@@ -141,24 +140,53 @@ impl Coming<'_> {
             return Ok(());
         }
         let tree = self.tree(&work, &layout, home)?;
-        let parent = tip.as_deref().or(head);
+        if let Some(tip) = tip {
+            match self.bring_commits(&tip, &tree, &work, home) {
+                Err(why) => {
+                    home.own_commits = 0;
+                    home.warnings.push(not_kept(&why));
+                }
+                came => return came,
+            }
+        }
+        self.bring(head, &tree, home)
+    }
+
+    /// Brings the work with the agent's own commits, unless they say what is not so.
+    fn bring_commits(&self, tip: &str, tree: &str, work: &Work, home: &mut CameHome) -> Result<(), Why> {
+        let taken_back = self.taken_back(tip, tree, work)?;
+        if taken_back.is_some() && self.has_merges(tip)? {
+            // Whoever merges that later never gets what was taken back: git takes it for merged.
+            return Err("there is a merge among them, with more in it than in the patch".to_owned());
+        }
+        self.bring(Some(tip), tree, home)?;
+        home.warnings.extend(taken_back);
+        Ok(())
+    }
+
+    /// Lets the user's repository have a tree, as a commit on another one, or the other one itself if it has that tree.
+    fn bring(&self, parent: Option<&str>, tree: &str, home: &mut CameHome) -> Result<(), Why> {
         let commit = match parent {
             Some(parent) if self.tree_of(parent)? == tree => parent.to_owned(),
-            Some(_) => self.commit(&tree, parent)?,
-            None if self.own.all(&tree)?.is_empty() => return Ok(()),
-            None => self.commit(&tree, None)?,
+            Some(_) => self.commit(tree, parent)?,
+            None if self.own.all(tree)?.is_empty() => return Ok(()),
+            None => self.commit(tree, None)?,
         };
-        if Some(&*commit) == head {
+        if Some(&*commit) == self.ground.head.as_deref() {
             return Ok(());
-        }
-        if let Some(tip) = tip {
-            home.warnings.extend(self.taken_back(&tip, &tree, &work)?);
         }
         let name = format!("refs/agora/{}", self.job.thread_id);
         self.own.read(&["update-ref", &name, &commit])?;
         self.own.hand_over(self.top, &format!("+{name}:{name}"))?;
         (home.git_ref, home.commit) = (Some(name), Some(commit));
         Ok(())
+    }
+
+    fn has_merges(&self, tip: &str) -> Result<bool, Why> {
+        let not: Vec<String> = self.ground.head.iter().map(|head| format!("^{head}")).collect();
+        let arguments = ["--merges", "--max-count=1", tip].into_iter().chain(not.iter().map(String::as_str));
+        let found = self.own.call("rev-list").run(arguments).map_err(said)?;
+        Ok(!found.is_empty())
     }
 
     fn tree_of(&self, commit: &str) -> Result<String, Why> {
@@ -195,14 +223,8 @@ impl Coming<'_> {
         if count > COMMITS {
             return Err(format!("there are more than {COMMITS}"));
         }
-        self.own.read(&[
-            "fsck",
-            "--strict",
-            "--no-dangling",
-            "--no-progress",
-            "--connectivity-only",
-            &commits.head,
-        ])?;
+        // Of what is new, and not of all that was there before: that may be a large history, or one that was fetched in part.
+        range("rev-list", &["--objects", "--quiet"])?;
         if count == 0 {
             return Ok(None);
         }
@@ -265,6 +287,10 @@ impl Coming<'_> {
             date: Some(format!("@{} +0000", self.report.ended_at.as_millis() / 1000)),
         })
     }
+}
+
+fn not_kept(why: &str) -> String {
+    format!("the agent's own commits are not kept, its work is one commit: {why}")
 }
 
 fn counted(files: usize) -> String {

@@ -89,6 +89,7 @@ enum Fits {
 
 fn patch(before: &Before, fits: Fits, name: &str, desk: &mut Desk) -> Option<PatchReport> {
     let work = desk.place.work();
+    let mut whole = true;
     let written = write(desk, name, |file| {
         let make = |baseline: &Baseline, file: &mut dyn Write| {
             baseline.patch(&work, &desk.redactor, file).map_err(|error| io::Error::other(Box::new(error)))
@@ -96,8 +97,9 @@ fn patch(before: &Before, fits: Fits, name: &str, desk: &mut Desk) -> Option<Pat
         match (before, &desk.room) {
             (Before::Noted(baseline), _) => make(baseline, file),
             (Before::Frozen(frozen), Some(room)) => {
-                let baseline =
-                    Baseline::of_tree(&frozen.tree, room.changed_since(frozen)?.among, desk.spool()?);
+                let changed = room.changed_since(frozen)?;
+                whole = changed.whole;
+                let baseline = Baseline::of_tree(&frozen.tree, changed.among, desk.spool()?);
                 let baseline = baseline.map_err(|error| io::Error::other(Box::new(error)))?;
                 match fits {
                     Fits::Source => make(&baseline.standing_on(room.source()?), file),
@@ -107,6 +109,9 @@ fn patch(before: &Before, fits: Fits, name: &str, desk: &mut Desk) -> Option<Pat
             (Before::Frozen(_), None) => Err(io::Error::other("the room is gone")),
         }
     });
+    if !whole && fits == Fits::Source {
+        desk.warn("a directory is closed, or too deep: what is in it is not in the patch".to_owned());
+    }
     match written {
         Ok((summary, artifact)) => Some(report(summary, artifact)),
         Err(error) => {

@@ -1,6 +1,8 @@
 //! The agent's own commits come home, unless one of them could tell a secret.
 
-use crate::support::{Mode, User, git_ref};
+use agora_testkit::cli::run;
+
+use crate::support::{Mode, User, git_ref, said, warned};
 
 #[test]
 fn commits_are_kept_and_the_rest_is_one_more() {
@@ -71,4 +73,57 @@ fn commits_that_hold_a_secret_are_not_kept() {
     let found =
         agora_testkit::cli::run(std::process::Command::new("sh").args(["-c", search]).current_dir(&dir));
     assert_eq!(found.stdout, "0\n", "nor is it anywhere among the user's objects");
+}
+
+#[test]
+fn a_merge_that_the_user_began_is_not_made_without_what_was_staged_for_it() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.git(&dir, &["checkout", "--quiet", "-b", "other"]);
+    user.put(&dir, "a.txt", "one\nother\nthree\n");
+    user.put(&dir, "src/b.txt", "of the other\n");
+    user.git(&dir, &["commit", "--quiet", "-am", "other"]);
+    user.git(&dir, &["checkout", "--quiet", "main"]);
+    user.put(&dir, "a.txt", "one\nmain\nthree\n");
+    user.git(&dir, &["commit", "--quiet", "-am", "main"]);
+    let begun = "git merge -q other >/dev/null 2>&1; git status --porcelain";
+    let mut begin = std::process::Command::new("sh");
+    assert_eq!(run(begin.args(["-c", begun]).current_dir(&dir)).stdout, "UU a.txt\nM  src/b.txt\n");
+    let result = user.dispatch(
+        &dir,
+        "git status --porcelain; printf 'one\\nboth\\nthree\\n' > a.txt; git commit -qam merged",
+    );
+    assert_eq!(said(&result), ["UU a.txt", "M  src/b.txt"]);
+    // A merge commit without what the other branch did to `src/b.txt` would say that it is merged.
+    assert!(warned(&result).contains("there is a merge among them"), "{result:#}");
+    let of = |format: &str| user.git(&dir, &["log", "-1", format, &git_ref(&result)]);
+    assert_eq!(of("--format=%P"), user.git(&dir, &["rev-parse", "main"]));
+    assert_eq!(user.git(&dir, &["diff", "--name-only", "main", &git_ref(&result)]), "a.txt\n");
+    // One that the agent makes by itself is whole, and kept.
+    user.git(&dir, &["merge", "--abort"]);
+    let script =
+        "git merge -q other > /dev/null; printf 'one\\nboth\\nthree\\n' > a.txt; git commit -qam merged";
+    let result = user.dispatch(&dir, script);
+    let parents = user.git(&dir, &["log", "-1", "--format=%P", &git_ref(&result)]);
+    assert_eq!(parents, user.git(&dir, &["rev-parse", "main", "other"]).replacen('\n', " ", 1));
+}
+
+#[test]
+fn commits_on_a_history_that_is_there_in_part_are_kept() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.put(&dir, "a.txt", "now\n");
+    user.git(&dir, &["commit", "--quiet", "-am", "second"]);
+    user.git(&dir, &["config", "uploadpack.allowFilter", "true"]);
+    let url = format!("file://{}", dir.display());
+    for (name, part) in
+        [("blobless", "--filter=blob:none"), ("treeless", "--filter=tree:0"), ("shallow", "--depth=1")]
+    {
+        user.git(&user.cli.work(), &["clone", "--quiet", part, &url, name]);
+        let dir = user.cli.work().join(name);
+        let result = user.dispatch(&dir, "echo w >> a.txt; git commit -qam mine; echo rest > rest");
+        let log = user.git(&dir, &["log", "--format=%s", &format!("main..{}", git_ref(&result))]);
+        assert_eq!(log, "w: what was not committed\nmine\n", "{name}: {result:#}");
+        user.agora(&["apply", "@", "--commit"]).success();
+    }
 }
