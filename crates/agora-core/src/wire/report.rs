@@ -249,7 +249,19 @@ pub struct WorkspaceReport {
 pub struct CommitsReport {
     /// The commit that the agent's HEAD named at the end.
     pub head: String,
+    /// Where else it left commits of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<LeftRef>,
     pub artifact: Artifact,
+}
+
+/// A ref of the agent's that HEAD did not name at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftRef {
+    /// As people call it.
+    pub name: String,
+    pub commit: String,
 }
 
 /// Everything that is known of a run beside its events. A run that ended early has less.

@@ -132,6 +132,7 @@ impl Coming<'_> {
             home.warnings.push(not_kept(&why));
             None
         });
+        home.warnings.extend(self.left_elsewhere(tip.as_deref().or(head)));
         let hidden = work.hidden().count();
         if hidden > 0 {
             home.warnings.push(format!("{} with a secret in it is not in the ref", counted(hidden)));
@@ -207,11 +208,15 @@ impl Coming<'_> {
     /// Takes in the agent's own commits. Returns the last one, if there is one beyond where it began.
     fn own_commits(&self, head: Option<&str>, home: &mut CameHome) -> Result<Option<String>, Why> {
         let Some(commits) = &self.report.commits else { return Ok(None) };
-        if !is_id(&commits.head) || Some(&*commits.head) == head {
+        let is_where_it_began = !is_id(&commits.head) || Some(&*commits.head) == head;
+        if is_where_it_began && commits.others.is_empty() {
             return Ok(None);
         }
         let bytes = left(&self.out, &commits.artifact, COMMITS_BYTES)?;
         self.unpack(&bytes).map_err(|error| error.to_string())?;
+        if is_where_it_began {
+            return Ok(None);
+        }
         let range = |command: &str, more: &[&str]| {
             let not: Vec<String> = head.map(|head| format!("^{head}")).into_iter().collect();
             let arguments =
@@ -230,6 +235,24 @@ impl Coming<'_> {
         }
         home.own_commits = count;
         Ok(Some(commits.head.clone()))
+    }
+
+    /// Says where the agent left commits that the one its work ended with does not stand on.
+    fn left_elsewhere(&self, ended: Option<&str>) -> Option<String> {
+        let commits = self.report.commits.as_ref()?;
+        let not: Vec<String> = ended.map(|ended| format!("^{ended}")).into_iter().collect();
+        let is_elsewhere = |commit: &str| {
+            let arguments = ["--max-count=1", commit].into_iter().chain(not.iter().map(String::as_str));
+            self.own.call("rev-list").run(arguments).map_or(true, |found| !found.is_empty())
+        };
+        let others =
+            commits.others.iter().filter(|other| is_id(&other.commit) && is_elsewhere(&other.commit));
+        let names: Vec<String> = others.map(|other| other.name.clone()).collect();
+        let said = format!(
+            "the agent left commits on {}, where its work did not end: they are in the thread's workspace, and not in the ref",
+            listed(&names)
+        );
+        (!names.is_empty()).then_some(said)
     }
 
     /// Puts loose objects where git looks for them. Whether each is what its name says is for git to find out.

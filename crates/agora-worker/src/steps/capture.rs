@@ -139,7 +139,10 @@ fn commits(invoked: &Invoked, desk: &mut Desk) {
             })
         });
         match (written, wrong) {
-            (Ok(((), artifact)), _) => Ok(Some(CommitsReport { head, artifact })),
+            (Ok((own, artifact)), _) => {
+                let others = commits::others(&work, &own, &head, &desk.redactor);
+                Ok(Some(CommitsReport { head, others, artifact }))
+            }
             (Err(_), Some(wrong)) => Err(wrong),
             (Err(error), None) => Err(error.into()),
         }

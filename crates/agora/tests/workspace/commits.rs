@@ -127,3 +127,27 @@ fn commits_on_a_history_that_is_there_in_part_are_kept() {
         user.agora(&["apply", "@", "--commit"]).success();
     }
 }
+
+#[test]
+fn commits_that_are_left_on_another_branch_are_said() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.git(&dir, &["branch", "the-users"]);
+    let words = |names: &str| format!("the agent left commits on {names}, where its work did not end");
+    // Nothing else was done: there is no ref, and still a word.
+    let away = "git checkout -qb feature/x; echo x > x; git add x; git commit -qm x; git checkout -q main";
+    let result = user.dispatch(&dir, away);
+    assert!(
+        result["patch"]["gitRef"].is_null() && warned(&result).contains(&words("`feature/x`")),
+        "{result:#}"
+    );
+    let script = format!(
+        "{away}; git pack-refs --all; echo y >> a.txt; git stash -q; echo z > z; git add z; git commit -qm z"
+    );
+    let result = user.dispatch(&dir, &script);
+    assert!(warned(&result).contains(&words("`feature/x`, `the stash`")), "{result:#}");
+    assert_eq!(user.git(&dir, &["log", "--format=%s", &format!("main..{}", git_ref(&result))]), "z\n");
+    // What the work stands on is in the ref, whatever it is called.
+    let result = user.dispatch(&dir, &format!("{away}; git merge -q feature/x; git branch more; echo z > z"));
+    assert_eq!(warned(&result), "[]", "{result:#}");
+}

@@ -178,3 +178,19 @@ fn a_repository_of_somebody_elses_is_worked_on_and_git_says_why_nothing_comes_ho
     user.agora(&["apply", id, "--branch", "theirs"]).success();
     assert_eq!(user.git(&dir, &["log", "-1", "--format=%s", "theirs"]), "w\n");
 }
+
+#[test]
+fn a_repository_that_nobody_can_borrow_from_is_refused_before_anything_starts() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("two\nlines");
+    user.agent("w", "git status");
+    let wrong = user.agora(&["dispatch", "run", "--subagent", "w", "--workspace", dir.to_str().unwrap()]);
+    assert!(wrong.failure(2).contains("has a line break in its name"));
+    // Where nothing is borrowed it is a name like any other.
+    let plain = user.cli.work().join("three\nlines");
+    user.put(&plain, "a.txt", "a\n");
+    let result = user.dispatch(&plain, "echo w >> a.txt");
+    assert_eq!(result["patch"]["files"], 1);
+    user.agora(&["apply", "@"]).success();
+    assert_eq!(fs::read_to_string(plain.join("a.txt")).unwrap(), "a\nw\n");
+}
