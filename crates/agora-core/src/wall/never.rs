@@ -91,6 +91,16 @@ impl Never {
         named.chain(self.elsewhere.iter().cloned()).filter(move |path| path.starts_with(dir) && path != dir)
     }
 
+    /// Returns what is never visible in a copy of a directory, by paths in the copy: also what links of the copy itself lead to, which
+    /// may be of another time.
+    pub fn in_copy(&self, of: &Path, copy: &Path, real: impl Fn(&Path) -> Option<PathBuf>) -> Vec<PathBuf> {
+        let from_top = |path: &PathBuf| path.strip_prefix(of).ok().map(|below| copy.join(below));
+        let homes = self.homes.iter().filter_map(from_top);
+        let linked = homes.flat_map(|home| Self::of(&home, &real).elsewhere);
+        let linked = linked.filter(|path| path.starts_with(copy) && path != copy);
+        self.below(of).filter_map(|path| from_top(&path)).chain(linked).collect()
+    }
+
     fn names(&self, path: &Path) -> bool {
         self.homes.iter().any(|home| path.strip_prefix(home).is_ok_and(is_never_visible))
     }
@@ -136,6 +146,12 @@ mod tests {
         }
         for path in ["/data/ann", "/data/ann/dotfiles", "/data/ann/.cargo/bin", "/data/other"] {
             assert!(!never.holds(Path::new(path)), "{path}");
+        }
+        // A commit of long ago had another link.
+        let then = |path: &Path| (path == Path::new("/copy/.ssh")).then(|| "/copy/keys".into());
+        let copy = never.in_copy(Path::new("/data/ann"), Path::new("/copy"), then);
+        for path in ["/copy/.ssh", "/copy/.aws", "/copy/dotfiles/ssh", "/copy/keys"] {
+            assert!(copy.contains(&path.into()), "{path}: {copy:?}");
         }
         let below: Vec<PathBuf> = never.below(Path::new("/data/ann/dotfiles")).collect();
         assert!(below.contains(&"/data/ann/dotfiles/ssh".into()) && below.len() == 6, "{below:?}");

@@ -133,15 +133,38 @@ pub struct PatchReport {
     /// Files in which a secret was hidden, or which were left out because of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redacted_files: Vec<String>,
+    /// Files that a capability or the setup script had changed before the agent did: only the agent's changes are in the patch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<String>,
+    /// Such files that are in the patch as they ended, with what was not the agent's: the two could not be told apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub whole: Vec<String>,
     /// Files that are not in the patch, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
 }
 
+/// How many files a person is told by name.
+const NAMED: usize = 5;
+
 impl PatchReport {
-    /// Says what is not in the patch, by name as far as a person reads on.
-    pub fn left_out_told(&self) -> Vec<String> {
-        const NAMED: usize = 5;
+    /// Says what a person should know of it: what is not in it, and what in it is not only the agent's.
+    pub fn told(&self) -> Vec<String> {
+        self.whole_told().into_iter().chain(self.left_out_told()).collect()
+    }
+
+    fn whole_told(&self) -> Option<String> {
+        let named: Vec<String> = self.whole.iter().take(NAMED).map(|path| format!("`{path}`")).collect();
+        let more = self.whole.len().saturating_sub(NAMED);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let said = format!(
+            "a capability or the setup script had changed {}{more}, too: in the patch as it ended, with what was not the agent's",
+            named.join(", ")
+        );
+        (!self.whole.is_empty()).then_some(said)
+    }
+
+    fn left_out_told(&self) -> Vec<String> {
         let named = self.left_out.iter().take(NAMED);
         let mut told: Vec<String> =
             named.map(|left| format!("`{}` is not in the patch: {}", left.path, left.why)).collect();
@@ -226,7 +249,19 @@ pub struct WorkspaceReport {
 pub struct CommitsReport {
     /// The commit that the agent's HEAD named at the end.
     pub head: String,
+    /// Where else it left commits of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<LeftRef>,
     pub artifact: Artifact,
+}
+
+/// A ref of the agent's that HEAD did not name at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftRef {
+    /// As people call it.
+    pub name: String,
+    pub commit: String,
 }
 
 /// Everything that is known of a run beside its events. A run that ended early has less.

@@ -128,6 +128,12 @@ pub struct Patch {
     pub git_ref: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub redacted_files: Vec<String>,
+    /// Files that a capability or the setup script had changed before the agent did: only the agent's changes are in the patch.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<String>,
+    /// Such files that are in it as they ended, with what was not the agent's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub whole: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
 }
@@ -174,10 +180,12 @@ impl From<Read> for DispatchResult {
             insertions: patch.insertions,
             deletions: patch.deletions,
             redacted_files: patch.redacted_files,
+            merged: patch.merged,
+            whole: patch.whole,
             left_out: patch.left_out,
         };
-        let left_out = report.patch.iter().flat_map(PatchReport::left_out_told);
-        let warnings = report.warnings.iter().chain(&home.warnings).cloned().chain(left_out).collect();
+        let told = report.patch.iter().flat_map(PatchReport::told);
+        let warnings = report.warnings.iter().chain(&home.warnings).cloned().chain(told).collect();
         Self {
             state: shown_state(StateWord::from(&view.state), view.claim.is_some()),
             exit_code: exit_code(&view.state),

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use agora_core::ContentHash;
 use agora_core::ground::{Ground, Source};
 use agora_core::provider::ground::GroundError;
+use agora_core::wall::Never;
 use rustix::fs::{FlockOperation, flock};
 
 use super::copy::Owner;
 use super::repository::Repository;
-use super::take::{FILES, GONE, Taker, refused, unavailable};
+use super::take::{FILES, GONE, Taker, never_visible, refused, unavailable};
 use crate::git::config::without_user;
 use crate::git::host::line;
 use crate::git::layout::{Layout, top_of};
@@ -28,13 +29,16 @@ impl Taker<'_> {
             what: format!("`{}` lies in no git repository, so there is no `{rev}`", dir.display()),
             hint: Some("leave `--base` away to work on the directory as it is".to_owned()),
         })?;
+        if self.never.is_some_and(|never| never.holds(&top)) {
+            return Err(never_visible(&top));
+        }
         let path = top.to_str().ok_or_else(|| refused(&top, &io::Error::other("its name is no text")))?;
         let source = Source::Repository { path: path.to_owned(), base: Some(rev.to_owned()) };
         let layout = Layout::of(&top).map_err(|error| refused(&top, &error))?;
         let layout = layout.ok_or_else(|| refused(&top, &io::Error::other("it is no repository")))?;
         let git = self.git_for("--base")?;
         let commit = resolve(git, &layout.own, rev)?;
-        self.check_out(git, &layout, commit, source)
+        self.check_out(git, &layout, commit, source, Some(&top))
     }
 
     /// Fetches a repository into the cache, and takes a commit of it.
@@ -44,6 +48,10 @@ impl Taker<'_> {
         if url.starts_with('-') || url.contains("::") {
             let what = format!("`{plain}` is no URL that agora fetches from");
             return Err(GroundError::Refused { what, hint: Some("https, ssh, file, or a path".to_owned()) });
+        }
+        let tree = working_tree(url);
+        if let Some(tree) = tree.as_deref().filter(|tree| self.never.is_some_and(|never| never.holds(tree))) {
+            return Err(never_visible(tree));
         }
         let (cache, lock) = self.cache(git, url)?;
         let broken = |error: GitError| GroundError::Git {
@@ -65,7 +73,8 @@ impl Taker<'_> {
         // Others may read beside us; what is fetched next waits until the refs are copied.
         flock(&lock, FlockOperation::LockShared)
             .map_err(|error| GroundError::Unavailable(unavailable("hold", &cache, error.into())))?;
-        self.check_out(git, &Layout { own: cache.clone(), common: cache }, commit, source)
+        let layout = Layout { own: cache.clone(), common: cache };
+        self.check_out(git, &layout, commit, source, tree.as_deref())
     }
 
     /// Returns the directory of a URL's cached repository, made when it is not there, and what it is held with: git gives up where two
@@ -89,12 +98,14 @@ impl Taker<'_> {
         })
     }
 
+    /// Makes a ground of a commit: of the repository with this working tree, if it has one here.
     fn check_out(
         &self,
         git: &Git,
         layout: &Layout,
         commit: String,
         source: Source,
+        tree: Option<&Path>,
     ) -> Result<Ground, GroundError> {
         let files = self.staged.join(FILES);
         let broken = |error| GroundError::Unavailable(unavailable("write", &files, error));
@@ -115,6 +126,10 @@ impl Taker<'_> {
             .set("core.autocrlf=false")
             .run(["--reset", "-u", &commit])
             .map_err(said)?;
+        let left_out = match (self.never, tree) {
+            (Some(never), Some(tree)) => take_away(never, tree, &files).map_err(broken)?,
+            (None, _) | (_, None) => Vec::new(),
+        };
         let author = self.author(&layout.own, layout);
         let repository = Repository { layout, author: author.as_ref(), owner: self.owner };
         repository.make(&files.join(".git"))?;
@@ -129,10 +144,46 @@ impl Taker<'_> {
             head: Some(commit),
             files: files_count,
             author,
-            left_out: Vec::new(),
+            left_out,
             left_out_more: 0,
         })
     }
+}
+
+/// Finds the working tree of a repository that a URL names on this machine.
+fn working_tree(url: &str) -> Option<PathBuf> {
+    let dir = fs::canonicalize(url.strip_prefix("file://").unwrap_or(url)).ok()?;
+    // Either may be named: the tree, or the repository in it.
+    let tree = if dir.ends_with(".git") { dir.parent()?.to_owned() } else { dir };
+    Layout::of(&tree).ok()?.map(|_| tree)
+}
+
+/// Takes away what of a home is never visible: committed or not, it is not for an agent. Returns what was there.
+fn take_away(never: &Never, tree: &Path, files: &Path) -> io::Result<Vec<String>> {
+    let files = fs::canonicalize(files)?;
+    let mut taken = Vec::new();
+    for path in never.in_copy(tree, &files, |path| fs::canonicalize(path).ok()) {
+        // What lies behind a link is named by where it truly is, too.
+        let Some((above, name)) = path.parent().zip(path.file_name()) else { continue };
+        if fs::canonicalize(above).ok().as_deref() != Some(above) {
+            continue;
+        }
+        let name = name.as_encoded_bytes();
+        for entry in fs::read_dir(above)? {
+            let entry = entry?;
+            let is_meant = match name.strip_suffix(b"*") {
+                Some(start) => entry.file_name().as_encoded_bytes().starts_with(start),
+                None => entry.file_name().as_encoded_bytes() == name,
+            };
+            if is_meant {
+                crate::shelf::remove(&entry.path())?;
+                let below = entry.path();
+                taken.push(below.strip_prefix(&files).unwrap_or(&below).to_string_lossy().into_owned());
+            }
+        }
+    }
+    taken.sort();
+    Ok(taken)
 }
 
 /// Names the directory of a URL's cached repository.
@@ -172,9 +223,15 @@ pub(super) fn resolve(git: &Git, dir: &Path, rev: &str) -> Result<String, Ground
     let arguments = ["--verify", "--quiet", "--end-of-options"].map(OsString::from);
     let rev_of = OsString::from(format!("{rev}^{{commit}}"));
     let resolved = git.call(dir, "rev-parse").run(arguments.into_iter().chain([rev_of]));
-    resolved.map(|out| line(&out)).map_err(|_| GroundError::Refused {
-        what: format!("there is no commit `{rev}` in the repository"),
-        hint: Some("`git log --oneline` shows what there is; a branch, a tag or a commit will do".to_owned()),
+    resolved.map(|out| line(&out)).map_err(|error| match error {
+        // That there is none is no complaint: it was told to be quiet about it.
+        GitError::Failed { said, .. } if said.is_empty() => GroundError::Refused {
+            what: format!("there is no commit `{rev}` in the repository"),
+            hint: Some(
+                "`git log --oneline` shows what there is; a branch, a tag or a commit will do".to_owned(),
+            ),
+        },
+        error => said(error),
     })
 }
 

@@ -129,10 +129,10 @@ impl Coming<'_> {
         self.own.prepare(self.top, Some(&layout))?;
         let head = self.ground.head.as_deref();
         let tip = self.own_commits(head, home).unwrap_or_else(|why| {
-            home.warnings
-                .push(format!("the agent's own commits are not kept, its work is one commit: {why}"));
+            home.warnings.push(not_kept(&why));
             None
         });
+        home.warnings.extend(self.left_elsewhere(tip.as_deref().or(head)));
         let hidden = work.hidden().count();
         if hidden > 0 {
             home.warnings.push(format!("{} with a secret in it is not in the ref", counted(hidden)));
@@ -141,24 +141,53 @@ impl Coming<'_> {
             return Ok(());
         }
         let tree = self.tree(&work, &layout, home)?;
-        let parent = tip.as_deref().or(head);
+        if let Some(tip) = tip {
+            match self.bring_commits(&tip, &tree, &work, home) {
+                Err(why) => {
+                    home.own_commits = 0;
+                    home.warnings.push(not_kept(&why));
+                }
+                came => return came,
+            }
+        }
+        self.bring(head, &tree, home)
+    }
+
+    /// Brings the work with the agent's own commits, unless they say what is not so.
+    fn bring_commits(&self, tip: &str, tree: &str, work: &Work, home: &mut CameHome) -> Result<(), Why> {
+        let taken_back = self.taken_back(tip, tree, work)?;
+        if taken_back.is_some() && self.has_merges(tip)? {
+            // Whoever merges that later never gets what was taken back: git takes it for merged.
+            return Err("there is a merge among them, with more in it than in the patch".to_owned());
+        }
+        self.bring(Some(tip), tree, home)?;
+        home.warnings.extend(taken_back);
+        Ok(())
+    }
+
+    /// Lets the user's repository have a tree, as a commit on another one, or the other one itself if it has that tree.
+    fn bring(&self, parent: Option<&str>, tree: &str, home: &mut CameHome) -> Result<(), Why> {
         let commit = match parent {
             Some(parent) if self.tree_of(parent)? == tree => parent.to_owned(),
-            Some(_) => self.commit(&tree, parent)?,
-            None if self.own.all(&tree)?.is_empty() => return Ok(()),
-            None => self.commit(&tree, None)?,
+            Some(_) => self.commit(tree, parent)?,
+            None if self.own.all(tree)?.is_empty() => return Ok(()),
+            None => self.commit(tree, None)?,
         };
-        if Some(&*commit) == head {
+        if Some(&*commit) == self.ground.head.as_deref() {
             return Ok(());
-        }
-        if let Some(tip) = tip {
-            home.warnings.extend(self.taken_back(&tip, &tree, &work)?);
         }
         let name = format!("refs/agora/{}", self.job.thread_id);
         self.own.read(&["update-ref", &name, &commit])?;
         self.own.hand_over(self.top, &format!("+{name}:{name}"))?;
         (home.git_ref, home.commit) = (Some(name), Some(commit));
         Ok(())
+    }
+
+    fn has_merges(&self, tip: &str) -> Result<bool, Why> {
+        let not: Vec<String> = self.ground.head.iter().map(|head| format!("^{head}")).collect();
+        let arguments = ["--merges", "--max-count=1", tip].into_iter().chain(not.iter().map(String::as_str));
+        let found = self.own.call("rev-list").run(arguments).map_err(said)?;
+        Ok(!found.is_empty())
     }
 
     fn tree_of(&self, commit: &str) -> Result<String, Why> {
@@ -179,11 +208,15 @@ impl Coming<'_> {
     /// Takes in the agent's own commits. Returns the last one, if there is one beyond where it began.
     fn own_commits(&self, head: Option<&str>, home: &mut CameHome) -> Result<Option<String>, Why> {
         let Some(commits) = &self.report.commits else { return Ok(None) };
-        if !is_id(&commits.head) || Some(&*commits.head) == head {
+        let is_where_it_began = !is_id(&commits.head) || Some(&*commits.head) == head;
+        if is_where_it_began && commits.others.is_empty() {
             return Ok(None);
         }
         let bytes = left(&self.out, &commits.artifact, COMMITS_BYTES)?;
         self.unpack(&bytes).map_err(|error| error.to_string())?;
+        if is_where_it_began {
+            return Ok(None);
+        }
         let range = |command: &str, more: &[&str]| {
             let not: Vec<String> = head.map(|head| format!("^{head}")).into_iter().collect();
             let arguments =
@@ -195,19 +228,31 @@ impl Coming<'_> {
         if count > COMMITS {
             return Err(format!("there are more than {COMMITS}"));
         }
-        self.own.read(&[
-            "fsck",
-            "--strict",
-            "--no-dangling",
-            "--no-progress",
-            "--connectivity-only",
-            &commits.head,
-        ])?;
+        // Of what is new, and not of all that was there before: that may be a large history, or one that was fetched in part.
+        range("rev-list", &["--objects", "--quiet"])?;
         if count == 0 {
             return Ok(None);
         }
         home.own_commits = count;
         Ok(Some(commits.head.clone()))
+    }
+
+    /// Says where the agent left commits that the one its work ended with does not stand on.
+    fn left_elsewhere(&self, ended: Option<&str>) -> Option<String> {
+        let commits = self.report.commits.as_ref()?;
+        let not: Vec<String> = ended.map(|ended| format!("^{ended}")).into_iter().collect();
+        let is_elsewhere = |commit: &str| {
+            let arguments = ["--max-count=1", commit].into_iter().chain(not.iter().map(String::as_str));
+            self.own.call("rev-list").run(arguments).map_or(true, |found| !found.is_empty())
+        };
+        let others =
+            commits.others.iter().filter(|other| is_id(&other.commit) && is_elsewhere(&other.commit));
+        let names: Vec<String> = others.map(|other| other.name.clone()).collect();
+        let said = format!(
+            "the agent left commits on {}, where its work did not end: they are in the thread's workspace, and not in the ref",
+            listed(&names)
+        );
+        (!names.is_empty()).then_some(said)
     }
 
     /// Puts loose objects where git looks for them. Whether each is what its name says is for git to find out.
@@ -265,6 +310,10 @@ impl Coming<'_> {
             date: Some(format!("@{} +0000", self.report.ended_at.as_millis() / 1000)),
         })
     }
+}
+
+fn not_kept(why: &str) -> String {
+    format!("the agent's own commits are not kept, its work is one commit: {why}")
 }
 
 fn counted(files: usize) -> String {

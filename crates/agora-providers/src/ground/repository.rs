@@ -80,6 +80,14 @@ impl Repository<'_> {
                 hint: Some("`git refs migrate --ref-format=files` changes that".to_owned()),
             });
         }
+        let objects = self.layout.objects();
+        if let Some(odd) = objects.iter().find(|path| path.as_os_str().as_bytes().contains(&b'\n')) {
+            let what = format!(
+                "`{}` has a line break in its name: no other repository can borrow from it",
+                odd.display()
+            );
+            return Err(GroundError::Refused { what, hint: Some("give it another name".to_owned()) });
+        }
         self.fill(to, &settings).map_err(failed(to))
     }
 

@@ -273,7 +273,7 @@ pub(super) fn refused(path: &Path, error: &io::Error) -> GroundError {
     GroundError::Refused { what, hint: Some("name a directory, or a repository's URL".to_owned()) }
 }
 
-fn never_visible(path: &Path) -> GroundError {
+pub(super) fn never_visible(path: &Path) -> GroundError {
     let what = format!("`{}` holds keys or logins, which no agent ever sees", path.display());
     GroundError::Refused { what, hint: Some("name a directory that holds something else".to_owned()) }
 }

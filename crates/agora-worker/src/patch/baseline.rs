@@ -13,6 +13,7 @@ use rustix::fs::fstat;
 use super::among::Among;
 use super::entry::{FileNode, Fingerprint, Name, Node, Original, Slice, Sorted, Stock, above, executable};
 use super::root::Root;
+use super::source::Source;
 use super::walk::{Found, Kind, Outside, Visitor, walk};
 use super::{FILE_BYTES, PatchError};
 
@@ -74,6 +75,8 @@ pub struct Baseline {
     pub(super) spool: Spool,
     /// The only paths that can have changed. `None`: any may have.
     pub(super) among: Option<Among>,
+    /// What a patch must fit. `None`: the baseline itself.
+    pub(super) source: Option<Source>,
 }
 
 impl Baseline {
@@ -87,7 +90,7 @@ impl Baseline {
         let mut taking = Taking { known, spool, now, tree: Some(tree), entries, outside, cost: 0 };
         walk(&root, Some(&among), &mut taking)?;
         let (entries, outside) = (Sorted::new(taking.entries), Sorted::new(taking.outside));
-        Ok(Self { entries, outside, spool: taking.spool, among: Some(among) })
+        Ok(Self { entries, outside, spool: taking.spool, among: Some(among), source: None })
     }
 
     /// Looks at the whole workspace once. Originals that are in no pack are copied to the spool, a file that the agent
@@ -99,7 +102,13 @@ impl Baseline {
         let mut taking = Taking { known, spool, now, tree: None, entries, outside, cost: 0 };
         walk(&root, None, &mut taking)?;
         let (entries, outside) = (Sorted::new(taking.entries), Sorted::new(taking.outside));
-        Ok(Self { entries, outside, spool: taking.spool, among: None })
+        Ok(Self { entries, outside, spool: taking.spool, among: None, source: None })
+    }
+
+    /// Lets patches fit what the workspace was made from, which is not what the agent was given where something was laid over it.
+    #[must_use]
+    pub fn standing_on(self, source: Source) -> Self {
+        Self { source: Some(source), ..self }
     }
 
     /// Returns how many files and links it holds.

@@ -1,7 +1,7 @@
 //! Which paths git would ignore, and which it tracks all the same.
 //!
-//! Rules come from `.gitignore` in every directory and from a repository's `info/exclude`; nobody's own configuration
-//! counts. Rules that are too large to be read are no rules: then more is shown, never less.
+//! Rules come from `.gitignore` in every directory and from a repository's `info/exclude`, but for what agora wrote there; nobody's own
+//! configuration counts. Rules that are too large to be read are no rules: then more is shown, never less.
 
 use std::ffi::OsStr;
 use std::io;
@@ -84,7 +84,7 @@ impl Rules {
             outer,
             prefix: if path.is_empty() { 0 } else { path.len() + 1 },
             here: rules(&here.unwrap_or_default()),
-            exclude: rules(&exclude.unwrap_or_default()),
+            exclude: rules(&crate::room::not_laid(&exclude.unwrap_or_default())),
             tracked: index.and_then(|index| index::tracked(&index).ok()).map(sorted),
             steps: Rc::clone(&allowance.steps),
         }))

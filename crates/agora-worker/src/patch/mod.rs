@@ -3,7 +3,7 @@
 //! A [`Baseline`] is the workspace as it was before the agent started. Later the workspace is walked again, and what
 //! differs is written down. All of it is made in process: no git program runs, and nothing of the workspace's git
 //! configuration, hooks, filters or attributes counts. In reading order: `root` and `walk` look at the workspace,
-//! `ignored` knows what is no part of it, `baseline` remembers, `compare` finds what differs,
+//! `ignored` knows what is no part of it, `baseline` remembers, `compare` finds what differs, `source` what all of it stands on,
 //! `write` with `rename`, `section`, `text`, `binary` and `hide` writes it, `carry` and `resume` take a baseline
 //! across a pause.
 
@@ -21,6 +21,7 @@ mod rename;
 mod resume;
 mod root;
 mod section;
+mod source;
 mod text;
 mod walk;
 mod write;
@@ -32,6 +33,7 @@ pub use baseline::{Baseline, Known, KnownFile};
 pub use entry::Fingerprint;
 pub use left_out::{LeftOut, Why};
 pub use resume::CarriedError;
+pub use source::Source;
 
 /// Reads a file below a root, with no link on the way, if it has at most `most` bytes.
 pub(crate) fn read_below(root: &std::path::Path, path: &[u8], most: u64) -> io::Result<Vec<u8>> {
@@ -56,6 +58,10 @@ pub struct PatchSummary {
     /// The files that a secret was found in, as the patch writes their names, whether they are in the patch or left
     /// out.
     pub redacted_files: Vec<String>,
+    /// The files that a capability or the setup script had changed before the agent did, with only the agent's changes in the patch.
+    pub merged: Vec<String>,
+    /// Those that are in the patch as they ended, because the two could not be told apart.
+    pub whole: Vec<String>,
     pub left_out: Vec<LeftOut>,
     /// How many more were left out than are listed.
     pub left_out_more: u64,

@@ -11,6 +11,7 @@ use super::compare::{Changes, Here};
 use super::entry::{FileNode, Node, Original, Slice};
 use super::root::Root;
 use super::section::{Mode, Section};
+use super::source::Source;
 use crate::redact::Redactor;
 
 /// How many bytes are read at most to find out which files are the same.
@@ -43,7 +44,11 @@ pub(super) fn find(
     let mut renames = Vec::new();
     for (to, (path, here)) in changes.added.iter().enumerate() {
         let Here::File { executable, size } = *here else { continue };
-        if !gone.has_size(size) || baseline.entries.in_the_way(path) {
+        let covers = |source: &Source| source.has(path) || source.is_in_the_way(path, &baseline.entries);
+        if !gone.has_size(size)
+            || baseline.entries.in_the_way(path)
+            || baseline.source.as_ref().is_some_and(covers)
+        {
             continue;
         }
         let Some(sha) = gone.hash_new(root, path, size) else { continue };
@@ -74,8 +79,13 @@ struct Gone<'a> {
 impl<'a> Gone<'a> {
     fn new(baseline: &'a Baseline, changes: &Changes) -> Self {
         let mut by_size: HashMap<u64, Vec<usize>> = HashMap::new();
+        // What the source has there goes to the new path, whatever somebody else had made of it.
+        let goes = |number: usize| {
+            let path = &baseline.entries.items()[number].0;
+            baseline.source.as_ref().is_none_or(|source| source.has_file(path))
+        };
         // The last is taken first, so the first path stands last.
-        for &number in changes.removed.iter().rev() {
+        for &number in changes.removed.iter().rev().filter(|number| goes(**number)) {
             if let Some(slice) = kept(baseline, number)
                 && slice.len > 0
             {

@@ -41,7 +41,7 @@ impl Baseline {
         // What was no part of the workspace when the thread began is no part of its baseline now.
         laying.entries.retain(|path, _| !outside.in_the_way(path));
         let entries = Sorted::new(laying.entries.into_iter().collect());
-        Ok(Self { entries, outside, spool: self.spool.clone(), among: None })
+        Ok(Self { entries, outside, spool: self.spool.clone(), among: None, source: None })
     }
 }
 

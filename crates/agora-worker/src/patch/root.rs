@@ -5,7 +5,9 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, readlinkat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, readlinkat, statat,
+};
 use rustix::io::Errno;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -52,9 +54,14 @@ impl Root {
     }
 
     pub(super) fn link(&self, path: &[u8]) -> io::Result<Box<[u8]>> {
-        let cut = path.iter().rposition(|&byte| byte == b'/');
-        let (parent, name) = cut.map_or((&b""[..], path), |cut| (&path[..cut], &path[cut + 1..]));
+        let (parent, name) = parted(path);
         Ok(readlinkat(self.dir(parent)?, name, Vec::new())?.into_bytes().into())
+    }
+
+    /// Looks at what stands at a path, which may be a link.
+    pub(super) fn stat(&self, path: &[u8]) -> io::Result<Stat> {
+        let (parent, name) = parted(path);
+        Ok(statat(self.dir(parent)?, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     fn below(&self, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
@@ -75,6 +82,12 @@ impl Root {
         }
         Ok(here)
     }
+}
+
+/// Parts a path into its directory and its name there.
+fn parted(path: &[u8]) -> (&[u8], &[u8]) {
+    let cut = path.iter().rposition(|&byte| byte == b'/');
+    cut.map_or((&b""[..], path), |cut| (&path[..cut], &path[cut + 1..]))
 }
 
 /// Opens a file of a directory that is open already.

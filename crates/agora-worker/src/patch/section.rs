@@ -5,6 +5,7 @@ use sha1::{Digest, Sha1};
 use super::hide::{Form, Hidden, hide};
 use super::left_out::Why;
 use super::name::quoted;
+use super::source::Brought;
 use super::{binary, text};
 use crate::redact::Redactor;
 
@@ -12,7 +13,7 @@ use crate::redact::Redactor;
 const NO_ID: &str = "0000000000000000000000000000000000000000";
 
 /// One side of a change.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Side {
     pub(super) mode: Mode,
     pub(super) bytes: Vec<u8>,
@@ -51,11 +52,14 @@ pub(super) struct Section {
     pub(super) deletions: u64,
     /// Something in it was hidden.
     pub(super) redacted: bool,
+    /// Whose changes are in it.
+    pub(super) brought: Brought,
 }
 
 impl Section {
     pub(super) fn new(room: u64, effort: u64) -> Self {
-        Self { bytes: Vec::new(), room, effort, insertions: 0, deletions: 0, redacted: false }
+        let (bytes, brought) = (Vec::new(), Brought::Plain);
+        Self { bytes, room, effort, insertions: 0, deletions: 0, redacted: false, brought }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Why> {
@@ -103,6 +107,21 @@ impl Section {
         let mode = modes.0.filter(|_| !mode_differs).map(|mode| format!(" {}", mode.digits()));
         self.line(&format!("index {from}..{to}{}", mode.unwrap_or_default()))?;
         self.body(path, (old.is_some(), new.is_some()), old_bytes, &hidden, redactor)
+    }
+
+    /// Writes a file that differs, also if it becomes a link: to git that is one thing that goes and another that comes.
+    pub(super) fn difference(
+        &mut self,
+        path: &[u8],
+        old: &Side,
+        new: &Side,
+        redactor: &Redactor,
+    ) -> Result<(), Why> {
+        if (old.mode == Mode::Link) == (new.mode == Mode::Link) {
+            return self.change(path, Some(old), Some(new), redactor);
+        }
+        self.change(path, Some(old), None, redactor)?;
+        self.change(path, None, Some(new), redactor)
     }
 
     fn header(&mut self, path: &[u8], modes: (Option<Mode>, Option<Mode>)) -> Result<(), Why> {

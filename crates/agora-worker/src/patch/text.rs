@@ -71,6 +71,43 @@ impl<'a> Lines<'a> {
     }
 }
 
+/// Does to one text what another did to the text that both come from. `None` where both changed the same lines, or lines with none
+/// between them, and not in the same way.
+pub(super) fn merged(base: &[u8], ours: &[u8], theirs: &[u8], effort: &mut u64) -> Option<Vec<u8>> {
+    let sides = [Lines::compare(base, ours, effort), Lines::compare(base, theirs, effort)];
+    let [mut our, mut their] = [&sides[0], &sides[1]].map(|side| side.diff.hunks().peekable());
+    let added = |side: usize, hunk: &Hunk| -> Vec<u8> {
+        hunk.after.clone().flat_map(|at| sides[side].new_line(at)).copied().collect()
+    };
+    let (mut out, mut at) = (Vec::new(), 0);
+    loop {
+        let side = match (our.peek(), their.peek()) {
+            (None, None) => break,
+            (Some(_), None) => 0,
+            (None, Some(_)) => 1,
+            (Some(one), Some(other)) if touch(&one.before, &other.before) => {
+                if one.before != other.before || added(0, one) != added(1, other) {
+                    return None;
+                }
+                their.next();
+                0
+            }
+            (Some(one), Some(other)) => usize::from(other.before.start < one.before.start),
+        };
+        let Some(hunk) = (if side == 0 { our.next() } else { their.next() }) else { break };
+        out.extend((at..hunk.before.start).flat_map(|at| sides[0].old_line(at)));
+        out.extend(added(side, &hunk));
+        at = hunk.before.end;
+    }
+    let all = u32::try_from(sides[0].input.before.len()).unwrap_or(u32::MAX);
+    out.extend((at..all).flat_map(|at| sides[0].old_line(at)));
+    Some(out)
+}
+
+fn touch(one: &std::ops::Range<u32>, other: &std::ops::Range<u32>) -> bool {
+    one.start <= other.end && other.start <= one.end
+}
+
 /// Returns how many lines are the same at the beginning, and at the end.
 fn common(before: &[Token], after: &[Token]) -> (usize, usize) {
     let start = before.iter().zip(after).take_while(|(old, new)| old == new).count();
@@ -197,6 +234,31 @@ mod tests {
         );
         assert_eq!(shown(&old, &new, 0), expected);
         assert_ne!(shown(&old, &new, u64::MAX), expected);
+    }
+
+    #[test]
+    fn what_two_did_to_a_text_is_in_one_unless_they_did_it_to_the_same_lines() {
+        let merge = |base: &str, ours: &str, theirs: &str| {
+            let merged = merged(base.as_bytes(), ours.as_bytes(), theirs.as_bytes(), &mut u64::MAX.clone());
+            merged.map(|bytes| String::from_utf8(bytes).unwrap())
+        };
+        let base = "1\n2\n3\n4\n5\n";
+        for (ours, theirs, both) in [
+            ("one\n2\n3\n4\n5\n", "1\n2\n3\n4\nfive", Some("one\n2\n3\n4\nfive")),
+            ("1\n2\n3\n4\nfive", "one\n2\n3\n4\n5\n", Some("one\n2\n3\n4\nfive")),
+            ("2\n3\n4\n5\n", "1\n2\n3\n4\n5\n6\n7\n", Some("2\n3\n4\n5\n6\n7\n")),
+            ("0\n1\n2\n3\n4\n5\n", "1\n2\n3\n", Some("0\n1\n2\n3\n")),
+            ("1\nx\n3\n4\n5\n", "1\nx\n3\ny\n5\n", Some("1\nx\n3\ny\n5\n")),
+            ("1\nx\n3\n4\n5\n", "1\ny\n3\n4\n5\n", None),
+            ("1\nx\n3\n4\n5\n", "1\n2\ny\n4\n5\n", None),
+            ("1\nx\n2\n3\n4\n5\n", "1\ny\n2\n3\n4\n5\n", None),
+            ("", "1\n2\nx\n4\n5\n", None),
+            (base, "", Some("")),
+        ] {
+            assert_eq!(merge(base, ours, theirs).as_deref(), both, "{ours:?} {theirs:?}");
+        }
+        assert_eq!(merge("", "x\n", "x\n").as_deref(), Some("x\n"));
+        assert_eq!(merge("", "x\n", "y\n"), None);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::name::refused;
 use super::rename::{self, Rename};
 use super::root::{Root, Unread};
 use super::section::{Mode, Section, Side};
+use super::source::{self, Brought};
 use super::text::ALL_PAIRS;
 use super::{FILE_BYTES, PATCH_BYTES, PatchError, PatchSummary};
 use crate::redact::Redactor;
@@ -23,6 +24,9 @@ const READ_BYTES: u64 = 4 << 30;
 
 /// How many files with secrets are listed. `apply` must know them all, so one more is not written.
 const REDACTED: usize = 10_000;
+
+/// How many files that are not only the agent's are listed.
+const NOTED: usize = 10_000;
 
 impl Baseline {
     /// Writes what differs between this and the workspace as it is now.
@@ -60,7 +64,9 @@ impl Baseline {
         writing.write(&changes, kept)?;
         let (left_out, left_out_more) = writing.left_out.shown(redactor);
         let mut summary = PatchSummary { left_out, left_out_more, ..writing.summary };
-        summary.redacted_files.sort();
+        for list in [&mut summary.redacted_files, &mut summary.merged, &mut summary.whole] {
+            list.sort();
+        }
         Ok(summary)
     }
 }
@@ -104,6 +110,10 @@ impl Writing<'_> {
         let entries = self.baseline.entries.items();
         changes.removed.retain(|&number| {
             let (path, node) = &entries[number];
+            // Somebody else's, and gone: in the source it never was.
+            if self.baseline.source.as_ref().is_some_and(|source| !source.has(path)) {
+                return false;
+            }
             let fine = self.is_showable(path, matches!(node, Node::Link(_)));
             if !fine {
                 kept.push((path.clone(), ()));
@@ -201,6 +211,7 @@ impl Writing<'_> {
         let filled = fill(self, &mut section);
         self.effort = section.effort;
         let counts = (section.insertions, section.deletions, section.redacted);
+        let brought = section.brought;
         let written = filled.and_then(|()| Ok(section.finish(self.redactor)?));
         let (text, (insertions, deletions, redacted)) = match written {
             Ok(_) if counts.2 && self.summary.redacted_files.len() >= REDACTED => {
@@ -223,8 +234,21 @@ impl Writing<'_> {
             if redacted {
                 self.summary.redacted_files.push(shown(self.redactor, path));
             }
+            self.note(path, brought);
         }
         Ok(true)
+    }
+
+    /// Notes a file that is not only the agent's, as far as a person reads on.
+    fn note(&mut self, path: &[u8], brought: Brought) {
+        let list = match brought {
+            Brought::Plain => return,
+            Brought::Merged => &mut self.summary.merged,
+            Brought::Whole => &mut self.summary.whole,
+        };
+        if list.len() < NOTED {
+            list.push(shown(self.redactor, path));
+        }
     }
 
     fn emit(&mut self, text: &[u8]) -> Result<(), PatchError> {
@@ -235,25 +259,61 @@ impl Writing<'_> {
     }
 
     fn removal(&mut self, section: &mut Section, number: usize) -> Result<(), Unwritten> {
-        let old = self.old(number)?;
-        let path = &self.baseline.entries.items()[number].0;
-        Ok(section.change(path, Some(&old), None, self.redactor)?)
+        let (old, path) = (self.old(number)?, &self.baseline.entries.items()[number].0);
+        let source = self.source(path)?;
+        if source.as_ref().is_some_and(|source| *source != old) {
+            section.brought = Brought::Whole;
+        }
+        Ok(section.change(path, Some(&source.unwrap_or(old)), None, self.redactor)?)
     }
 
     fn addition(&mut self, section: &mut Section, path: &[u8], here: Here) -> Result<(), Unwritten> {
         let new = self.new_side(path, here)?;
-        Ok(section.change(path, None, Some(&new), self.redactor)?)
+        match self.source(path)? {
+            // Somebody else took it away before the agent began.
+            Some(old) => {
+                section.brought = Brought::Whole;
+                Ok(section.difference(path, &old, &new, self.redactor)?)
+            }
+            None => self.new_file(section, path, &new),
+        }
     }
 
     fn difference(&mut self, section: &mut Section, number: usize, here: Here) -> Result<(), Unwritten> {
         let (old, path) = (self.old(number)?, &self.baseline.entries.items()[number].0);
         let new = self.new_side(path, here)?;
-        if (old.mode == Mode::Link) == (new.mode == Mode::Link) {
-            return Ok(section.change(path, Some(&old), Some(&new), self.redactor)?);
+        if self.baseline.source.is_none() || old == new {
+            return Ok(section.difference(path, &old, &new, self.redactor)?);
         }
-        // To git, what becomes a link is one thing that goes and another that comes.
-        section.change(path, Some(&old), None, self.redactor)?;
-        Ok(section.change(path, None, Some(&new), self.redactor)?)
+        match self.source(path)? {
+            Some(source) => {
+                let (new, brought) = source::merged(&old, &source, new, &mut section.effort);
+                section.brought = brought;
+                Ok(section.difference(path, &source, &new, self.redactor)?)
+            }
+            // Somebody else made it before the agent began.
+            None => {
+                section.brought = Brought::Whole;
+                self.new_file(section, path, &new)
+            }
+        }
+    }
+
+    /// Writes a file that is not in the source.
+    fn new_file(&mut self, section: &mut Section, path: &[u8], new: &Side) -> Result<(), Unwritten> {
+        if self
+            .baseline
+            .source
+            .as_ref()
+            .is_some_and(|source| source.is_in_the_way(path, &self.baseline.entries))
+        {
+            return Err(Why::InTheWay.into());
+        }
+        Ok(section.change(path, None, Some(new), self.redactor)?)
+    }
+
+    fn source(&self, path: &[u8]) -> Result<Option<Side>, Why> {
+        self.baseline.source.as_ref().map_or(Ok(None), |source| source.side(path))
     }
 
     fn old(&mut self, number: usize) -> Result<Side, Unwritten> {

@@ -2,10 +2,12 @@
 //!
 //! All of it is the agent's: read without following a link, with caps, and looked through for secrets.
 
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use agora_core::wire::report::LeftRef;
 use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
 
@@ -20,6 +22,9 @@ const READ_BYTES: u64 = 1 << 30;
 /// An object's content: what is larger is no work of an agent's.
 const OBJECT_BYTES: usize = 64 << 20;
 const LINE_BYTES: u64 = 4096;
+const STASH: &str = "refs/stash";
+/// More branches than that nobody reads of.
+const OTHERS: usize = 100;
 /// How hard to deflate what was packed: git packs it again.
 const QUICKLY: u8 = 1;
 
@@ -93,10 +98,15 @@ fn is_id(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Writes every object that only this repository has: a name with its length, and the bytes with theirs.
-pub(crate) fn pack(work: &Path, redactor: &Redactor, head: &str, out: &mut dyn Write) -> Result<(), Unkept> {
+/// Writes every object that only this repository has: a name with its length, and the bytes with theirs. Returns the names.
+pub(crate) fn pack(
+    work: &Path,
+    redactor: &Redactor,
+    head: &str,
+    out: &mut dyn Write,
+) -> Result<HashSet<String>, Unkept> {
     let objects = work.join(".git/objects");
-    let mut kept = Kept { redactor, out, count: 0, bytes: 0, inflated: 0 };
+    let mut kept = Kept { redactor, out, names: HashSet::new(), bytes: 0, inflated: 0 };
     for name in names(&objects.join("pack"))?.into_iter().filter(|name| name.ends_with(".pack")) {
         let pack = read(work, &format!(".git/objects/pack/{name}"), BYTES)?;
         let objects = packed::objects(&pack, Names::of(head)).map_err(|unread| match unread {
@@ -120,14 +130,41 @@ pub(crate) fn pack(work: &Path, redactor: &Redactor, head: &str, out: &mut dyn W
             kept.take(&id, &object, &content)?;
         }
     }
-    Ok(())
+    Ok(kept.names)
+}
+
+/// Returns the branches, and the stash, that name one of these objects, and not where HEAD is.
+pub(crate) fn others(work: &Path, own: &HashSet<String>, head: &str, redactor: &Redactor) -> Vec<LeftRef> {
+    let packed = read(work, ".git/packed-refs", 64 << 20).unwrap_or_default();
+    let packed = String::from_utf8_lossy(&packed).into_owned();
+    let packed = packed.lines().filter_map(|line| line.split_once(' '));
+    let mut found: BTreeMap<String, String> =
+        packed.map(|(commit, name)| (name.to_owned(), commit.to_owned())).collect();
+    // What is loose goes before what is packed.
+    let is_plain = fs::symlink_metadata(work.join(".git/refs")).is_ok_and(|data| data.is_dir());
+    let mut waiting = if is_plain { vec!["refs/heads".to_owned(), STASH.to_owned()] } else { Vec::new() };
+    for _ in 0..OBJECTS {
+        let Some(name) = waiting.pop() else { break };
+        if let Ok(Some(commit)) = text(work, &name) {
+            found.insert(name, commit);
+        } else {
+            let below = names(&work.join(".git").join(&name)).unwrap_or_default();
+            waiting.extend(below.into_iter().map(|part| format!("{name}/{part}")));
+        }
+    }
+    let left = found.into_iter().filter(|(_, commit)| commit != head && own.contains(commit));
+    let left = left.filter_map(|(name, commit)| {
+        let name = if name == STASH { "the stash" } else { name.strip_prefix("refs/heads/")? };
+        Some(LeftRef { name: redactor.text(name).into_owned(), commit })
+    });
+    left.take(OTHERS).collect()
 }
 
 /// What is kept so far, and where it goes.
 struct Kept<'a> {
     redactor: &'a Redactor,
     out: &'a mut dyn Write,
-    count: usize,
+    names: HashSet<String>,
     bytes: u64,
     inflated: u64,
 }
@@ -135,10 +172,10 @@ struct Kept<'a> {
 impl Kept<'_> {
     /// Takes an object, as git would store it alone, and what that holds.
     fn take(&mut self, id: &str, object: &[u8], content: &[u8]) -> Result<(), Unkept> {
-        self.count += 1;
+        self.names.insert(id.to_owned());
         self.bytes += object.len() as u64;
         self.inflated += content.len() as u64;
-        if self.count > OBJECTS || self.bytes > BYTES || self.inflated > READ_BYTES {
+        if self.names.len() > OBJECTS || self.bytes > BYTES || self.inflated > READ_BYTES {
             return Err(Unkept::TooLarge);
         }
         if self.redactor.holds(content) {

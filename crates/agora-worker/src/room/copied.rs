@@ -19,9 +19,10 @@ pub(super) struct Copied {
     work: PathBuf,
     /// Whether the file system can share what two files have in common.
     clones: bool,
-    frozen: Vec<PathBuf>,
-    /// When the last state was frozen, by the clock that stamps files. What changed since then could look the same.
-    since: i128,
+    /// Each with when it was done, by the clock that stamps files. What changed since then could look the same.
+    frozen: Vec<(PathBuf, i128)>,
+    /// When the workspace was filled.
+    filled: i128,
 }
 
 impl Copied {
@@ -32,7 +33,7 @@ impl Copied {
             work: work.to_owned(),
             clones: true,
             frozen: Vec::new(),
-            since: 0,
+            filled: 0,
         };
         copied.fill()?;
         Ok(copied)
@@ -42,8 +43,13 @@ impl Copied {
         if self.clones { "reflink" } else { "copy" }
     }
 
+    /// Returns the trees that it was copied from, and what of them is not there.
+    pub(super) fn made_from(&self) -> (&[PathBuf], &[PathBuf]) {
+        (&self.lower.trees, &self.lower.gone)
+    }
+
     pub(super) fn start_over(&mut self) -> io::Result<()> {
-        for frozen in self.frozen.drain(..) {
+        for (frozen, _) in self.frozen.drain(..) {
             remove(&frozen)?;
         }
         for entry in fs::read_dir(&self.work)? {
@@ -57,7 +63,16 @@ impl Copied {
         for tree in self.lower.trees.clone().iter().rev() {
             self.copy(tree, Path::new(""))?;
         }
-        self.lower.remove_gone(&self.work)
+        self.lower.remove_gone(&self.work)?;
+        self.filled = self.now()?;
+        Ok(())
+    }
+
+    /// Tells the time by the clock that stamps files.
+    fn now(&self) -> io::Result<i128> {
+        let probe = self.dir.join("clock");
+        fs::write(&probe, b"")?;
+        Ok(ctime(&fs::metadata(&probe)?))
     }
 
     /// Copies a tree over what is there. Nothing of the agent's is there yet.
@@ -88,19 +103,17 @@ impl Copied {
     pub(super) fn freeze(&mut self) -> io::Result<PathBuf> {
         let to = self.dir.join(format!("frozen-{}", self.frozen.len()));
         fs::create_dir(&to)?;
-        let known: Vec<&Path> =
-            self.frozen.iter().rev().chain(&self.lower.trees).map(PathBuf::as_path).collect();
-        freeze(&self.work, &to, &known, Path::new(""))?;
-        self.frozen.push(to.clone());
-        let probe = self.dir.join("clock");
-        fs::write(&probe, b"")?;
-        self.since = ctime(&fs::metadata(&probe)?);
+        let frozen = self.frozen.iter().rev().map(|(tree, since)| (tree.as_path(), *since));
+        let lower = self.lower.trees.iter().map(|tree| (tree.as_path(), self.filled));
+        freeze(&self.work, &to, &frozen.chain(lower).collect::<Vec<_>>(), Path::new(""))?;
+        self.frozen.push((to.clone(), self.now()?));
         Ok(to)
     }
 
     pub(super) fn changed_since(&self, frozen: &Path) -> io::Result<Paths> {
         let mut paths = Paths::default();
-        let doubtful = |data: &Metadata| ctime(data) >= self.since;
+        let since = self.frozen.iter().find(|(tree, _)| tree == frozen).map_or(0, |(_, since)| *since);
+        let doubtful = |data: &Metadata| ctime(data) >= since;
         differ(&[frozen], &self.work, Path::new(""), &doubtful, &mut paths)?;
         Ok(paths)
     }
@@ -143,7 +156,7 @@ fn copy(from: &Path, to: &Path, data: &Metadata) -> io::Result<Way> {
     Ok(if cloned { Way::Cloned } else { Way::Copied })
 }
 
-fn freeze(work: &Path, to: &Path, known: &[&Path], at: &Path) -> io::Result<()> {
+fn freeze(work: &Path, to: &Path, known: &[(&Path, i128)], at: &Path) -> io::Result<()> {
     for entry in fs::read_dir(work.join(at))? {
         let entry = entry?;
         let (path, data) = (at.join(entry.file_name()), entry.metadata()?);
@@ -155,9 +168,14 @@ fn freeze(work: &Path, to: &Path, known: &[&Path], at: &Path) -> io::Result<()> 
             continue;
         }
         // The first that has the path decides: another below it is hidden.
-        let there = known.iter().find_map(|tree| Some((tree, fs::symlink_metadata(tree.join(&path)).ok()?)));
-        match there.filter(|(_, there)| data.is_file() && alike(there, &data)) {
-            Some((tree, _)) if fs::hard_link(tree.join(&path), &target).is_ok() => {}
+        let there = known
+            .iter()
+            .find_map(|(tree, since)| Some((tree, since, fs::symlink_metadata(tree.join(&path)).ok()?)));
+        let same = |(_, since, there): &(_, &i128, Metadata)| {
+            data.is_file() && ctime(&data) < **since && alike(there, &data)
+        };
+        match there.filter(same) {
+            Some((tree, ..)) if fs::hard_link(tree.join(&path), &target).is_ok() => {}
             _ => drop(copy(&entry.path(), &target, &data)?),
         }
     }

@@ -47,6 +47,11 @@ impl Layered {
         Ok(layered)
     }
 
+    /// Returns the trees below all layers, and what of them is not there.
+    pub(super) fn made_from(&self) -> (&[PathBuf], &[PathBuf]) {
+        (&self.lower, &self.gone)
+    }
+
     pub(super) fn start_over(&mut self) -> io::Result<()> {
         for view in self.views.drain(..) {
             unmount(&view, UnmountFlags::DETACH)?;

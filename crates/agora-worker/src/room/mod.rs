@@ -29,9 +29,9 @@ use agora_core::wire::report::WorkspaceReport;
 
 pub(crate) use changes::{pack, unpack};
 pub(crate) use enter::enter;
-pub(crate) use exclude::exclude;
+pub(crate) use exclude::{exclude, not_laid};
 
-use crate::patch::Among;
+use crate::patch::{Among, Source};
 use crate::place::Place;
 use copied::Copied;
 use lay::Lower;
@@ -138,6 +138,15 @@ impl Room {
             How::Copied(copied) => copied.changed_since(&frozen.tree)?,
         };
         Ok(Changed { whole: paths.whole, among: Among::new(paths.found) })
+    }
+
+    /// Returns what the workspace was made from.
+    pub(crate) fn source(&self) -> io::Result<Source> {
+        let (trees, gone) = match &self.how {
+            How::Layered(layered) => layered.made_from(),
+            How::Copied(copied) => copied.made_from(),
+        };
+        Source::open(trees, gone)
     }
 
     /// Returns every path that can differ between the ground and a frozen state.

@@ -124,6 +124,10 @@ fn no_change_hides_behind_its_looks() {
     let changed = room.changed_since(&began).unwrap().among;
     assert!(changed.paths().any(|path| path == b"same"));
     assert_eq!(fs::read(began.tree.join("same")).unwrap(), b"base");
+    // Nor behind what was frozen later: a thread that goes on puts its files back before it begins.
+    let later = room.freeze().unwrap();
+    assert_eq!(fs::read(later.tree.join("same")).unwrap(), b"esab");
+    assert!(room.changed_since(&began).unwrap().among.paths().any(|path| path == b"same"));
 }
 
 #[test]

@@ -70,15 +70,26 @@ fn patches(invoked: &Invoked, desk: &mut Desk) {
     let baselines = &invoked.baselines;
     match &baselines.thread {
         Some(thread) => {
-            desk.report.patch = patch(thread, PATCH, desk);
-            desk.report.patch_since_pause = patch(&baselines.dispatch, PATCH_SINCE_PAUSE, desk);
+            desk.report.patch = patch(thread, Fits::Source, PATCH, desk);
+            desk.report.patch_since_pause =
+                patch(&baselines.dispatch, Fits::Workspace, PATCH_SINCE_PAUSE, desk);
         }
-        None => desk.report.patch = patch(&baselines.dispatch, PATCH, desk),
+        None => desk.report.patch = patch(&baselines.dispatch, Fits::Source, PATCH, desk),
     }
 }
 
-fn patch(before: &Before, name: &str, desk: &mut Desk) -> Option<PatchReport> {
+/// What a patch can be applied to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fits {
+    /// What the workspace was made from, without what was laid over it.
+    Source,
+    /// The workspace as it was when the dispatch began.
+    Workspace,
+}
+
+fn patch(before: &Before, fits: Fits, name: &str, desk: &mut Desk) -> Option<PatchReport> {
     let work = desk.place.work();
+    let mut whole = true;
     let written = write(desk, name, |file| {
         let make = |baseline: &Baseline, file: &mut dyn Write| {
             baseline.patch(&work, &desk.redactor, file).map_err(|error| io::Error::other(Box::new(error)))
@@ -86,13 +97,21 @@ fn patch(before: &Before, name: &str, desk: &mut Desk) -> Option<PatchReport> {
         match (before, &desk.room) {
             (Before::Noted(baseline), _) => make(baseline, file),
             (Before::Frozen(frozen), Some(room)) => {
-                let baseline =
-                    Baseline::of_tree(&frozen.tree, room.changed_since(frozen)?.among, desk.spool()?);
-                make(&baseline.map_err(|error| io::Error::other(Box::new(error)))?, file)
+                let changed = room.changed_since(frozen)?;
+                whole = changed.whole;
+                let baseline = Baseline::of_tree(&frozen.tree, changed.among, desk.spool()?);
+                let baseline = baseline.map_err(|error| io::Error::other(Box::new(error)))?;
+                match fits {
+                    Fits::Source => make(&baseline.standing_on(room.source()?), file),
+                    Fits::Workspace => make(&baseline, file),
+                }
             }
             (Before::Frozen(_), None) => Err(io::Error::other("the room is gone")),
         }
     });
+    if !whole && fits == Fits::Source {
+        desk.warn("a directory is closed, or too deep: what is in it is not in the patch".to_owned());
+    }
     match written {
         Ok((summary, artifact)) => Some(report(summary, artifact)),
         Err(error) => {
@@ -120,7 +139,10 @@ fn commits(invoked: &Invoked, desk: &mut Desk) {
             })
         });
         match (written, wrong) {
-            (Ok(((), artifact)), _) => Ok(Some(CommitsReport { head, artifact })),
+            (Ok((own, artifact)), _) => {
+                let others = commits::others(&work, &own, &head, &desk.redactor);
+                Ok(Some(CommitsReport { head, others, artifact }))
+            }
             (Err(_), Some(wrong)) => Err(wrong),
             (Err(error), None) => Err(error.into()),
         }
@@ -143,6 +165,8 @@ fn report(summary: PatchSummary, artifact: Artifact) -> PatchReport {
         deletions: summary.deletions,
         left_out: left_out.collect(),
         redacted_files: summary.redacted_files,
+        merged: summary.merged,
+        whole: summary.whole,
     }
 }
 

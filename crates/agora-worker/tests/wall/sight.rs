@@ -118,6 +118,31 @@ fn a_key_that_comes_later_does_not_show() {
 }
 
 #[test]
+fn where_a_key_would_show_that_comes_later_is_said() {
+    for setting in settings() {
+        let home = Home::new(&[("notes", "x"), (".config/nvim/init.lua", "x")], &[]);
+        let root = home.path();
+        let said = format!("keys and logins that come to be in `{}/.config` while it runs", root.display());
+        for (grant, shows_whole) in [
+            ("~/.config:rw", setting.level == Level::Namespaces),
+            ("~:rw", setting.level == Level::Namespaces),
+            ("~/.config:ro", false),
+            ("~:ro", false),
+            ("~/.config/nvim:rw", false),
+        ] {
+            let ended = setting.of(granted(&root, grant, "true")).run();
+            let open = &ended.finished().wall.leaves_open;
+            assert_eq!(open.contains(&said), shows_whole, "{setting:?} {grant}: {open:?}");
+            assert_eq!(
+                open.iter().any(|open| open.contains("come to be")),
+                shows_whole,
+                "{setting:?} {grant}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_link_on_the_path_shows_its_program_and_not_what_lies_beside_it() {
     let run = "#!/bin/sh\necho ran\n";
     let files = [

@@ -1,6 +1,8 @@
 //! The agent's own commits come home, unless one of them could tell a secret.
 
-use crate::support::{Mode, User, git_ref};
+use agora_testkit::cli::run;
+
+use crate::support::{Mode, User, git_ref, said, warned};
 
 #[test]
 fn commits_are_kept_and_the_rest_is_one_more() {
@@ -71,4 +73,81 @@ fn commits_that_hold_a_secret_are_not_kept() {
     let found =
         agora_testkit::cli::run(std::process::Command::new("sh").args(["-c", search]).current_dir(&dir));
     assert_eq!(found.stdout, "0\n", "nor is it anywhere among the user's objects");
+}
+
+#[test]
+fn a_merge_that_the_user_began_is_not_made_without_what_was_staged_for_it() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.git(&dir, &["checkout", "--quiet", "-b", "other"]);
+    user.put(&dir, "a.txt", "one\nother\nthree\n");
+    user.put(&dir, "src/b.txt", "of the other\n");
+    user.git(&dir, &["commit", "--quiet", "-am", "other"]);
+    user.git(&dir, &["checkout", "--quiet", "main"]);
+    user.put(&dir, "a.txt", "one\nmain\nthree\n");
+    user.git(&dir, &["commit", "--quiet", "-am", "main"]);
+    let begun = "git merge -q other >/dev/null 2>&1; git status --porcelain";
+    let mut begin = std::process::Command::new("sh");
+    assert_eq!(run(begin.args(["-c", begun]).current_dir(&dir)).stdout, "UU a.txt\nM  src/b.txt\n");
+    let result = user.dispatch(
+        &dir,
+        "git status --porcelain; printf 'one\\nboth\\nthree\\n' > a.txt; git commit -qam merged",
+    );
+    assert_eq!(said(&result), ["UU a.txt", "M  src/b.txt"]);
+    // A merge commit without what the other branch did to `src/b.txt` would say that it is merged.
+    assert!(warned(&result).contains("there is a merge among them"), "{result:#}");
+    let of = |format: &str| user.git(&dir, &["log", "-1", format, &git_ref(&result)]);
+    assert_eq!(of("--format=%P"), user.git(&dir, &["rev-parse", "main"]));
+    assert_eq!(user.git(&dir, &["diff", "--name-only", "main", &git_ref(&result)]), "a.txt\n");
+    // One that the agent makes by itself is whole, and kept.
+    user.git(&dir, &["merge", "--abort"]);
+    let script =
+        "git merge -q other > /dev/null; printf 'one\\nboth\\nthree\\n' > a.txt; git commit -qam merged";
+    let result = user.dispatch(&dir, script);
+    let parents = user.git(&dir, &["log", "-1", "--format=%P", &git_ref(&result)]);
+    assert_eq!(parents, user.git(&dir, &["rev-parse", "main", "other"]).replacen('\n', " ", 1));
+}
+
+#[test]
+fn commits_on_a_history_that_is_there_in_part_are_kept() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.put(&dir, "a.txt", "now\n");
+    user.git(&dir, &["commit", "--quiet", "-am", "second"]);
+    user.git(&dir, &["config", "uploadpack.allowFilter", "true"]);
+    let url = format!("file://{}", dir.display());
+    for (name, part) in
+        [("blobless", "--filter=blob:none"), ("treeless", "--filter=tree:0"), ("shallow", "--depth=1")]
+    {
+        user.git(&user.cli.work(), &["clone", "--quiet", part, &url, name]);
+        let dir = user.cli.work().join(name);
+        let result = user.dispatch(&dir, "echo w >> a.txt; git commit -qam mine; echo rest > rest");
+        let log = user.git(&dir, &["log", "--format=%s", &format!("main..{}", git_ref(&result))]);
+        assert_eq!(log, "w: what was not committed\nmine\n", "{name}: {result:#}");
+        user.agora(&["apply", "@", "--commit"]).success();
+    }
+}
+
+#[test]
+fn commits_that_are_left_on_another_branch_are_said() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.git(&dir, &["branch", "the-users"]);
+    let words = |names: &str| format!("the agent left commits on {names}, where its work did not end");
+    // Nothing else was done: there is no ref, and still a word.
+    let away = "git checkout -qb feature/x; echo x > x; git add x; git commit -qm x; git checkout -q main";
+    let result = user.dispatch(&dir, away);
+    assert!(
+        result["patch"]["gitRef"].is_null() && warned(&result).contains(&words("`feature/x`")),
+        "{result:#}"
+    );
+    let script = format!(
+        "{away}; git pack-refs --all; echo y >> a.txt; git stash -q; echo z > z; git add z; git commit -qm z"
+    );
+    let result = user.dispatch(&dir, &script);
+    assert!(warned(&result).contains(&words("`feature/x`, `the stash`")), "{result:#}");
+    assert_eq!(user.git(&dir, &["log", "--format=%s", &format!("main..{}", git_ref(&result))]), "z\n");
+    // What the work stands on is in the ref, whatever it is called.
+    let result = user.dispatch(&dir, &format!("{away}; git merge -q feature/x; git branch more; echo z > z"));
+    assert_eq!(warned(&result), "[]", "{result:#}");
 }

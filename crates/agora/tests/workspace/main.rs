@@ -8,6 +8,7 @@
 mod apply;
 mod commits;
 mod contention;
+mod given;
 mod hostile;
 mod kept;
 mod private;

@@ -8,7 +8,7 @@ use agora_core::wall::NEVER;
 use agora_testkit::cli::run;
 use agora_testkit::part::skipped;
 
-use crate::support::{MODES, Mode, User, said};
+use crate::support::{MODES, Mode, User, patched, said};
 
 const CANARY: &str = "canary-91d2";
 
@@ -45,6 +45,55 @@ fn a_home_that_is_a_repository_keeps_its_keys() {
             left_out.contains("\".ssh\"") && left_out.contains("\".cargo/credentials.toml\""),
             "{left_out}"
         );
+    }
+}
+
+#[test]
+fn what_was_committed_of_a_homes_keys_is_not_taken_by_a_commit_either() {
+    let user = User::new(Mode::Layers);
+    let home = dotfiles(&user);
+    // A commit of another time, when the keys were elsewhere.
+    fs::remove_file(home.join(".ssh")).unwrap();
+    user.put(&home, "keys/then/id_rsa", CANARY);
+    symlink("keys/then", home.join(".ssh")).unwrap();
+    user.git(&home, &["add", "--force", "--all", "."]);
+    user.git(&home, &["commit", "--quiet", "-m", "everything"]);
+    fs::remove_file(home.join(".ssh")).unwrap();
+    symlink("kept/elsewhere", home.join(".ssh")).unwrap();
+    user.agent(
+        "w",
+        &format!("cat notes.txt; grep -rl {CANARY} --exclude-dir=.git .; ls -d .ssh kept/elsewhere keys/then; echo more >> notes.txt"),
+    );
+    let url = format!("file://{}", home.display());
+    let git_dir = home.join(".git");
+    for more in [
+        &["--workspace", home.to_str().unwrap(), "--base", "HEAD"][..],
+        &["--workspace", &url],
+        &["--workspace", &url, "--base", "main"],
+        &["--workspace", git_dir.to_str().unwrap()],
+    ] {
+        let ran = user.agora(&[&["dispatch", "run", "--subagent", "w", "--json"], more].concat());
+        let result: serde_json::Value = serde_json::from_str(&ran.stdout)
+            .unwrap_or_else(|_| panic!("{more:?}: {}{}", ran.stdout, ran.stderr));
+        assert_eq!(said(&result), ["notes"], "{more:?}: {result:#}");
+        let left_out = result["workspace"]["leftOut"].to_string();
+        for name in [".ssh", ".aws", ".cargo/credentials.toml", "kept/elsewhere", "keys/then", ".claude.json"]
+        {
+            assert!(left_out.contains(&format!("\"{name}\"")), "{more:?}: {left_out}");
+        }
+        assert_eq!(patched(&user), ["notes.txt"], "{more:?}");
+    }
+    // Nor is a directory of keys worked on by a commit of it.
+    let keys = home.join(".password-store");
+    fs::remove_file(&keys).unwrap();
+    user.git(&home, &["init", "--quiet", keys.to_str().unwrap()]);
+    user.put(&keys, "bank", CANARY);
+    user.git(&keys, &["add", "-A"]);
+    user.git(&keys, &["commit", "--quiet", "-m", "keys"]);
+    let url = format!("file://{}", keys.display());
+    for more in [&["--workspace", keys.to_str().unwrap(), "--base", "HEAD"][..], &["--workspace", &url]] {
+        let wrong = user.agora(&[&["dispatch", "run", "--subagent", "w"], more].concat());
+        assert!(wrong.failure(2).contains("holds keys or logins, which no agent ever sees"), "{more:?}");
     }
 }
 

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use agora_testkit::cli::{files_below, run};
+use agora_testkit::part::skipped;
 
-use crate::support::{Mode, User, said};
+use crate::support::{Mode, User, said, warned};
 
 fn bases(user: &User) -> Vec<PathBuf> {
     let Ok(sources) = fs::read_dir(user.home().join("bases")) else { return Vec::new() };
@@ -150,4 +151,46 @@ fn a_full_disk_is_said_before_anything_is_accepted() {
     }
     assert_eq!(ran.code, Some(3), "{}{}", ran.stdout, ran.stderr);
     assert!(ran.stderr.contains("No space left"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_repository_of_somebody_elses_is_worked_on_and_git_says_why_nothing_comes_home() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("it takes root to give files away");
+    }
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("theirs");
+    run(std::process::Command::new("chown").args(["-R", "4321:4321"]).arg(&dir)).success();
+    let result = user.dispatch(&dir, "git status --porcelain; echo w >> a.txt; git commit -qam w");
+    assert!(warned(&result).contains("dubious ownership"), "{result:#}");
+    assert!(user.agora(&["apply", "@", "--patch"]).success().contains("+w\n"));
+    let words =
+        ["dispatch", "run", "--subagent", "w", "--workspace", dir.to_str().unwrap(), "--base", "HEAD"];
+    let wrong = user.agora(&words);
+    assert!(
+        wrong.stderr.contains("dubious ownership") && !wrong.stderr.contains("no commit"),
+        "{}",
+        wrong.stderr
+    );
+    // Once they trust it, it comes.
+    user.git(&user.cli.work(), &["config", "--global", "--add", "safe.directory", dir.to_str().unwrap()]);
+    let id = result["threadId"].as_str().unwrap();
+    user.agora(&["apply", id, "--branch", "theirs"]).success();
+    assert_eq!(user.git(&dir, &["log", "-1", "--format=%s", "theirs"]), "w\n");
+}
+
+#[test]
+fn a_repository_that_nobody_can_borrow_from_is_refused_before_anything_starts() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("two\nlines");
+    user.agent("w", "git status");
+    let wrong = user.agora(&["dispatch", "run", "--subagent", "w", "--workspace", dir.to_str().unwrap()]);
+    assert!(wrong.failure(2).contains("has a line break in its name"));
+    // Where nothing is borrowed it is a name like any other.
+    let plain = user.cli.work().join("three\nlines");
+    user.put(&plain, "a.txt", "a\n");
+    let result = user.dispatch(&plain, "echo w >> a.txt");
+    assert_eq!(result["patch"]["files"], 1);
+    user.agora(&["apply", "@"]).success();
+    assert_eq!(fs::read_to_string(plain.join("a.txt")).unwrap(), "a\nw\n");
 }

@@ -109,7 +109,7 @@ impl LocalGrounds {
         let _ = crate::shelf::remove(&dir);
         let mut applied = done?;
         applied.skipped.clone_from(&patch.redacted_files);
-        applied.warnings.extend(patch.left_out_told());
+        applied.warnings.extend(patch.told());
         Ok(applied)
     }
 }

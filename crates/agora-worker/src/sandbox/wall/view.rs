@@ -134,6 +134,8 @@ impl View {
         let agent = Some(AGENT_ID).filter(|id| geteuid().is_root() && has_id(*id));
         let mut sight = Sight::new(ground, level);
         sight.look();
+        let mut leaves_open = leaves_open(level, trial.landlock, wish.network);
+        leaves_open.extend(sight.later());
         let Sight { mut binds, links, inside, hidden, home_links, missing, .. } = sight;
         binds.sort_by_key(|bind| bind.to.components().count());
         let visible =
@@ -147,7 +149,7 @@ impl View {
             visible: visible.collect(),
             covered: hidden.iter().map(|path| path.display().to_string()).collect(),
             missing,
-            leaves_open: leaves_open(level, trial.landlock, wish.network),
+            leaves_open,
             because,
             container: trial.contained,
         };
@@ -330,6 +332,19 @@ impl<'a> Sight<'a> {
         if !self.binds.iter().any(covers) {
             self.binds.push(Bind { from: from.to_owned(), to: to.to_owned(), access, essential: false });
         }
+    }
+
+    /// Says where a key would show that comes to be while the agent runs. What may be written to is shown whole, and only what is there can
+    /// be covered: a cover goes when somebody outside puts another file in its place.
+    fn later(&self) -> Option<String> {
+        let could_hold = |bind: &&Bind| {
+            let is_granted = bind.access == Access::Write && !bind.essential;
+            is_granted && self.level == Level::Namespaces && self.never.below(&bind.from).next().is_some()
+        };
+        let dirs = self.binds.iter().filter(could_hold).map(|bind| format!("`{}`", bind.to.display()));
+        let dirs: Vec<String> = dirs.collect();
+        let said = format!("keys and logins that come to be in {} while it runs", dirs.join(", "));
+        (!dirs.is_empty()).then_some(said)
     }
 
     /// Tells whether a directory is shown by what is in it now: so nothing shows that comes to be in it later, such as a key. Without
