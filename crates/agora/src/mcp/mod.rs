@@ -11,7 +11,7 @@
 //!  state       the sealed state of a call that asks                tasks      a thread as a task
 //!  limits      how much one client may start                       workspaces what an agent may be given to work on
 //!  reach       which threads a client may see and touch            handing_on what an agent's dispatches get instead of its token
-//!  resources, listening  the rest of what does not fit, and who hears of it
+//!  resources, listing, listening  the rest of what does not fit, which of it there is, and who hears of it
 //!  http, token, guests   the same over a socket, for who has a token
 //! ```
 //!
@@ -36,6 +36,7 @@ mod heard;
 mod http;
 mod limits;
 mod listening;
+mod listing;
 mod looking;
 mod progress;
 mod reach;

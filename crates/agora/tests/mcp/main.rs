@@ -10,6 +10,7 @@ mod http;
 mod install;
 mod interop;
 mod limits;
+mod listed;
 mod orchestrator;
 mod support;
 mod tasks;

@@ -4,7 +4,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
+use agora_engine::{Agora, Settings};
 use agora_testkit::cli::Cli;
+use agora_testkit::ledger::fill;
 use agora_testkit::part;
 use serde_json::{Value, json};
 
@@ -40,6 +42,17 @@ impl Place {
 
     pub(crate) fn thread(&self, id: &str) -> Value {
         self.cli.run(&["thread", "show", id, "--json"]).json()
+    }
+
+    /// Records as many threads that began like that of a dispatch, and wait for an answer.
+    pub(crate) fn fill(&self, like: &str, numbers: std::ops::Range<u64>) {
+        let settings = Settings::with_worker(env!("CARGO_BIN_EXE_agora"));
+        let agora = Agora::open(self.cli.agora_home()).with_settings(settings);
+        let ledger = agora.engine().unwrap().world().ledger.clone();
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let like = ledger.dispatch(&like.parse().unwrap()).await.unwrap().unwrap().job;
+            fill::paused(&ledger, &like, numbers).await;
+        });
     }
 
     /// Returns what a dispatch's worker was told.
