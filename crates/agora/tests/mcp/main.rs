@@ -5,6 +5,7 @@
 mod agents;
 mod clients;
 mod doors;
+mod expired;
 mod hostile;
 mod http;
 mod install;
