@@ -149,7 +149,7 @@ fn the_conformance_suite_finds_nothing_wrong_with_the_server() {
     let found = scenario(&node, &suite, &bearer.url, "server-stateless");
     assert_eq!(found.failed, WANTS_FIXTURES, "all else passes");
     assert_eq!(found.untestable, WANTS_FIXTURES, "and these fail for want of a tool");
-    assert!(found.passed.len() >= 20);
+    assert_eq!(found.passed.len(), 24, "as docs/conformance.md says");
 }
 
 /// Scenarios about questions that want tools made for them.
