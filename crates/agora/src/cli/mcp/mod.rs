@@ -1,6 +1,7 @@
 //! `agora mcp`: the server that an agent drives agora through, where it is entered for a client, and tokens for its door over HTTP.
 
 mod around;
+mod comments;
 mod entered;
 mod hints;
 mod install;
