@@ -24,7 +24,7 @@ use agora_core::{Namespace, ThreadId};
 use agora_engine::{Agora, Error, Settings, SystemClock};
 use agora_providers::home::Home;
 use handler::{Fixtures, Partial};
-use mcp::{Around, Desk, Server, Tokens, Trouble, bind};
+use mcp::{Around, Desk, Entrance, Server, Tokens, Trouble, bind};
 use rmcp::ServiceExt;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
@@ -155,7 +155,8 @@ async fn serve_ahead(around: Here, door: &str) {
     let desk = Arc::new(Desk::new(Box::new(around)));
     if door == "stdio" {
         let (read, write) = stdio_pipes();
-        let server = Server::alone(desk, "ahead").serve(AsyncRwTransport::new_server(read, write)).await;
+        let transport = Entrance::new(AsyncRwTransport::new_server(read, write));
+        let server = Server::alone(desk, "ahead").serve(transport).await;
         server.unwrap().waiting().await.unwrap();
         return;
     }

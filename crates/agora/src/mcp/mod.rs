@@ -12,7 +12,7 @@
 //!  limits      how much one client may start                       workspaces what an agent may be given to work on
 //!  reach       which threads a client may see and touch            handing_on what an agent's dispatches get instead of its token
 //!  resources, listing, listening  the rest of what does not fit, which of it there is, and who hears of it
-//!  http, token, guests   the same over a socket, for who has a token
+//!  entrance    a client's first words                              http, token, guests   the same over a socket, for who has a token
 //! ```
 //!
 //! The modules that others see are for `examples/mcp_fixtures`, which stands in for the server before a conformance suite.
@@ -29,6 +29,7 @@ mod bounds;
 pub(crate) mod client;
 pub(crate) mod desk;
 mod dispatching;
+mod entrance;
 pub(crate) mod form;
 mod guests;
 mod handing_on;
@@ -56,6 +57,7 @@ mod workspaces;
 
 pub(crate) use around::{Around, Trouble};
 pub(crate) use desk::Desk;
+pub(crate) use entrance::Entrance;
 pub(crate) use http::bind;
 pub(crate) use server::Server;
 pub(crate) use token::Tokens;
