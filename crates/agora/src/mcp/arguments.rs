@@ -126,9 +126,11 @@ pub(crate) enum Until {
 pub(crate) struct AnswerArguments {
     /// The question's id, `q_…`.
     pub(crate) question_id: String,
-    /// Your user's answer to a question of one item: an option's label or number, or any text where no options constrain it.
+    /// Your user's answer to a question of one item: an option's label or number, or any text where no options constrain it. Where several
+    /// may be chosen, their labels with commas between them.
     pub(crate) answer: Option<String>,
-    /// Your user's answers to a question of several items, by the items' ids. All of them, in one call.
+    /// Your user's answers to a question of several items, by the items' ids, such as `{"database": "sqlite", "tables": ["a", "b"]}`. All of
+    /// them, in one call. Give this or `answer`.
     pub(crate) answers: Option<Map<String, Value>>,
 }
 
@@ -157,9 +159,24 @@ pub(crate) struct ListArguments {
 
 /// Reads what a tool was given.
 pub(crate) fn read<T: DeserializeOwned>(given: Option<JsonObject>) -> Result<T, Trouble> {
-    serde_json::from_value(Value::Object(given.unwrap_or_default())).map_err(|error| {
-        Trouble::new("bad-arguments", format!("the arguments do not fit: {error}"))
+    let given = given.unwrap_or_default();
+    parsed(&given).map_err(|error| {
+        let field = culprit::<T>(&given, &error).map(|field| format!("`{field}`: ")).unwrap_or_default();
+        Trouble::new("bad-arguments", format!("the arguments do not fit: {field}{error}"))
             .hint("`tools/list` has the schema; what is not in it cannot be asked for")
+    })
+}
+
+fn parsed<T: DeserializeOwned>(given: &JsonObject) -> Result<T, String> {
+    T::deserialize(given).map_err(|error| error.to_string())
+}
+
+/// Finds the field that an error is about: without it there is another, or none. What the error names itself needs no finding.
+fn culprit<'a, T: DeserializeOwned>(given: &'a JsonObject, error: &str) -> Option<&'a String> {
+    given.keys().filter(|field| !error.contains(&format!("`{field}`"))).find(|field| {
+        let others = given.iter().filter(|(other, _)| other != field);
+        let others: JsonObject = others.map(|(key, value)| (key.clone(), value.clone())).collect();
+        parsed::<T>(&others).err().is_none_or(|other| other != error)
     })
 }
 
@@ -206,6 +223,26 @@ mod tests {
             let said = refusal(json!({"subagent": "planner", field: "x"}));
             assert!(said.contains(&format!("unknown field `{field}`")), "{said}");
         }
+    }
+
+    #[test]
+    fn a_model_is_told_which_field_does_not_fit() {
+        let fits = |arguments: Value| {
+            refusal(arguments).strip_prefix("the arguments do not fit: ").unwrap().to_owned()
+        };
+        assert_eq!(
+            fits(json!({"subagent": 1, "labels": []})),
+            "`subagent`: invalid type: integer `1`, expected a string"
+        );
+        assert_eq!(
+            fits(json!({"subagent": "planner", "inputs": {}})),
+            "`inputs`: invalid type: map, expected a sequence"
+        );
+        assert_eq!(
+            fits(json!({"subagent": "planner", "timeoutSeconds": -1})),
+            "`timeoutSeconds`: invalid value: integer `-1`, expected u32"
+        );
+        assert_eq!(fits(json!({"labels": []})), "missing field `subagent`");
     }
 
     #[test]

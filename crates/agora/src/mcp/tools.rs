@@ -83,8 +83,9 @@ impl Name {
         match self {
             Self::Dispatch => {
                 "Starts a subagent on a task, in an isolated worker, and returns at once with the ids of its thread and dispatch. With \
-                 `inputs` it starts several that run in parallel. Call agora_wait next. Look at agora_subagents_list first to \
-                 learn which subagents there are and what input each one takes."
+                 `inputs` it starts several that run in parallel. Give `workspace: \".\"` when the agent is to work on your user's repository: \
+                 without a workspace it begins in an empty directory. It sees nothing of your conversation, so its input has to say everything. \
+                 Call agora_wait next. Look at agora_subagents_list first to learn which subagents there are and what input each one takes."
             }
             Self::Wait => {
                 "Waits up to 50 seconds until one of your threads (or all, with `until: \"all\"`) has ended, and returns what became of \
