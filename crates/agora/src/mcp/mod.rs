@@ -12,7 +12,7 @@
 //!  limits      how much one client may start                       workspaces what an agent may be given to work on
 //!  reach       which threads a client may see and touch            handing_on what an agent's dispatches get instead of its token
 //!  resources, listing, listening  the rest of what does not fit, which of it there is, and who hears of it
-//!  entrance    a client's first words                              http, token, guests   the same over a socket, for who has a token
+//!  entrance    a client's first words                              http, lobby, token, guests   the same over a socket, for who has a token
 //! ```
 //!
 //! The modules that others see are for `examples/mcp_fixtures`, which stands in for the server before a conformance suite.
@@ -38,6 +38,7 @@ mod http;
 mod limits;
 mod listening;
 mod listing;
+mod lobby;
 mod looking;
 mod progress;
 mod reach;
