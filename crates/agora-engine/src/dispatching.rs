@@ -8,14 +8,14 @@ use agora_core::catalogue::near;
 use agora_core::job::Job;
 use agora_core::provider::ground::CameHome;
 use agora_core::provider::lease::Lease;
-use agora_core::provider::ledger::{DispatchRow, Filter};
+use agora_core::provider::ledger::{Allowance, DispatchRow, Filter, LedgerError, Paper};
 use agora_core::provider::shelf::Shelf;
 use agora_core::secret::{SecretRef, SecretValue};
 use agora_core::state::ThreadState;
 use agora_core::{DispatchId, Name, ThreadId};
 
 use crate::agora::Agora;
-use crate::carry::accept::Accepted;
+use crate::carry::accept::{AcceptError, Accepted};
 use crate::carry::recover::Recovered;
 use crate::carry::sweep::{Sweep, Swept};
 use crate::carry::{CarryError, Engine};
@@ -68,6 +68,16 @@ impl Agora {
         self.resolve(dispatch, engine.world()).await.map(drop)
     }
 
+    /// Looks whether as much may be accepted now, before anything is made ready for it. Only [`Dispatch::allowance`] holds, whoever accepts
+    /// at the same time.
+    pub async fn allows(&self, allowance: &Allowance) -> Result<(), Error> {
+        match self.engine()?.world().ledger.allows(allowance).await {
+            Ok(()) => Ok(()),
+            Err(LedgerError::NotAllowed(beyond)) => Err(Error::Accept(AcceptError::NotAllowed(beyond))),
+            Err(error) => Err(Error::Carry(CarryError::Ledger(error))),
+        }
+    }
+
     /// Records a dispatch. With the lease of its thread, if it was taken and the thread is a new one.
     async fn record(
         &self,
@@ -89,10 +99,12 @@ impl Agora {
         };
         self.stage(&secrets, &job).await?;
         let staged = job.clone();
-        let accepted = match (room, &lease) {
-            (Room::Now, Some(lease)) => engine.accept_with_room(job, key, &**lease).await,
-            (Room::Now | Room::Later, _) => engine.accept(job, key).await,
+        let claim = match (room, &lease) {
+            (Room::Now, Some(_)) => engine.claim_for(&job),
+            (Room::Now | Room::Later, _) => None,
         };
+        let allowance = dispatch.allowance.map(Paper::Allowance);
+        let accepted = engine.accept_with(job, key, allowance.into_iter().chain(claim)).await;
         let is_new = accepted.as_ref().is_ok_and(|accepted| accepted.dispatch_id == staged.dispatch_id);
         if !is_new {
             // What was staged belongs to a dispatch that is none.

@@ -12,7 +12,7 @@ use agora_core::login::Vendor;
 use agora_core::provider::blob::StoreError;
 use agora_core::provider::compute::ComputeError;
 use agora_core::provider::ground::GroundError;
-use agora_core::provider::ledger::LedgerError;
+use agora_core::provider::ledger::{Beyond, LedgerError};
 use agora_core::provider::registry::RegistryError;
 use agora_core::provider::secret::SecretError;
 use agora_core::provider::{Outage, Unavailable};
@@ -239,6 +239,8 @@ impl Error {
             Self::Ground(GroundError::Unavailable(error)) => unavailable(error),
             Self::Apply { why, .. } => apply(why),
             Self::Accept(AcceptError::KeyReused(_)) => (Request, "idempotency-key-reused"),
+            Self::Accept(AcceptError::NotAllowed(Beyond::Live(_))) => (Request, "limit-live"),
+            Self::Accept(AcceptError::NotAllowed(Beyond::All(_))) => (Request, "limit-dispatches"),
             Self::Accept(AcceptError::DispatchTaken(_)) => (Request, "dispatch-exists"),
             Self::Accept(AcceptError::NotNow { why: Illegal::QuestionOpen, .. }) => {
                 (Request, "question-open")
@@ -297,7 +299,8 @@ fn carry(error: &CarryError) -> (ErrorKind, &'static str) {
             LedgerError::Moved { .. }
             | LedgerError::Illegal(_)
             | LedgerError::DispatchTaken(_)
-            | LedgerError::KeyTaken { .. },
+            | LedgerError::KeyTaken { .. }
+            | LedgerError::NotAllowed(_),
         ) => (Outside, "ledger-moved"),
         CarryError::Compute(ComputeError::ImageMissing(_) | ComputeError::ImageUnfit { .. }) => {
             (Outside, "image-missing")

@@ -110,6 +110,7 @@ pub use agora_core::answer::{Answerer, Given, Reply};
 pub use agora_core::bundle::BundleKind;
 pub use agora_core::job::Attendance;
 pub use agora_core::name::{Name, Namespace};
+pub use agora_core::provider::ledger::{Allowance, Beyond};
 pub use agora_core::route::{AgentsMay, NotEntitled, Party};
 pub use agora_core::stale::{Despite, Difference};
 pub use agora_core::wire::report::Usage;

@@ -35,12 +35,54 @@ pub enum Paper {
     Job(Box<Job>),
     /// The caller's own name for a request, under which it is accepted once.
     Key { key: String, request: ContentHash, dispatch_id: DispatchId },
+    /// Accepts only as much as this allows. A dispatch that is known by its key counts for nothing: it is not accepted again.
+    Allowance(Allowance),
     /// Takes room for a dispatch that is accepted here, as [`Ledger::claim`] would right after. Where there is none it waits.
     Claim { dispatch_id: DispatchId, mark: ClaimMark, most: u32 },
     /// What a worker reported, as it wrote it.
     Report { dispatch_id: DispatchId, text: String },
     /// What is to be told to somebody outside, at least once.
     Outgoing { destination: String, body: String },
+}
+
+/// How many dispatches with a label there may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    pub label: Name,
+    /// As many as are to be accepted from here on, this one among them: of many that belong together the first is refused, and not the last.
+    pub more: u32,
+    /// At once, accepted or running.
+    pub most_live: u32,
+    /// All together, as far as they are recorded.
+    pub most: u32,
+}
+
+impl Allowance {
+    /// Tells whether there may be as many more, beside those that there are. Each number may be cut off where it is too much anyhow.
+    pub fn allows(&self, there: Labelled) -> Result<(), LedgerError> {
+        let with_more = |number: u64| number.saturating_add(u64::from(self.more));
+        if with_more(there.live) > u64::from(self.most_live) {
+            return Err(LedgerError::NotAllowed(Beyond::Live(there.live)));
+        }
+        if with_more(there.all) > u64::from(self.most) {
+            return Err(LedgerError::NotAllowed(Beyond::All(there.all)));
+        }
+        Ok(())
+    }
+}
+
+/// How many dispatches with a label there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Labelled {
+    pub live: u64,
+    pub all: u64,
+}
+
+/// What there would be too many of, and how many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beyond {
+    Live(u64),
+    All(u64),
 }
 
 /// Says why something was not recorded or could not be read.
@@ -58,6 +100,9 @@ pub enum LedgerError {
     /// The key was used before, for this dispatch and this request.
     #[error("the idempotency key was used for the dispatch `{dispatch_id}`")]
     KeyTaken { dispatch_id: DispatchId, request: ContentHash },
+    /// There would be more with a label than may be. Nothing was recorded.
+    #[error("there may be no more dispatches with that label")]
+    NotAllowed(Beyond),
     /// It could never be read again. Nothing was recorded.
     #[error("that cannot be recorded")]
     Unreadable(#[source] EntryError),
@@ -269,7 +314,8 @@ pub trait Watch: fmt::Debug + Send {
 /// nothing and durable when it returns; nothing is recorded that [`crate::state::Thread::after`] refuses, or that could not
 /// be read again; a thread that cannot be read keeps nobody from the others; of several
 /// appends with the same expectation one succeeds; time does not run backwards within a thread, whatever the clock does;
-/// a claim is granted once, and never to more dispatches of a target at once than there is room for.
+/// a claim is granted once, and never to more dispatches of a target at once than there is room for; nothing is accepted beyond an
+/// allowance, whoever accepts at once.
 #[async_trait]
 pub trait Ledger: fmt::Debug + Send + Sync {
     /// Records what happened after exactly `seen` entries of the thread, numbers and dates it.
@@ -294,6 +340,10 @@ pub trait Ledger: fmt::Debug + Send + Sync {
     async fn dispatch(&self, dispatch: &DispatchId) -> Result<Option<DispatchView>, LedgerError>;
 
     async fn list(&self, filter: &Filter) -> Result<Vec<DispatchRow>, LedgerError>;
+
+    /// Looks whether as much may be accepted now, as an append with this paper would. Takes as long as the allowance is large, however
+    /// much is recorded.
+    async fn allows(&self, allowance: &Allowance) -> Result<(), LedgerError>;
 
     /// Returns questions that are open. One that cannot be read is left out: whoever asks for its thread is told.
     async fn questions(&self, filter: &OpenFilter) -> Result<Vec<OpenQuestion>, LedgerError>;

@@ -6,7 +6,7 @@ use agora_core::event::Event;
 use agora_core::id::DispatchId;
 use agora_core::job::{Attendance, Job, retry_at};
 use agora_core::provider::lease::Lease;
-use agora_core::provider::ledger::{Append, LedgerError, Paper};
+use agora_core::provider::ledger::{Append, Beyond, LedgerError, Paper};
 use agora_core::record::Record;
 use agora_core::route::NotEntitled;
 use agora_core::state::Illegal;
@@ -46,6 +46,12 @@ pub enum AcceptError {
     KeyReused(DispatchId),
     #[error("there is a dispatch `{0}` already")]
     DispatchTaken(DispatchId),
+    /// The request's own allowance does not have it.
+    #[error("{}", match .0 {
+        Beyond::Live(live) => format!("{live} dispatches with its label are under way, and no more may be"),
+        Beyond::All(all) => format!("{all} dispatches with its label were accepted, and no more may be"),
+    })]
+    NotAllowed(Beyond),
     #[error("the thread `{thread}` cannot be continued now")]
     NotNow {
         thread: ThreadId,
@@ -71,7 +77,7 @@ pub enum AcceptError {
 impl Engine {
     /// Records the first dispatch of a thread. The same request under the same key is recorded once.
     pub async fn accept(&self, job: Job, key: Option<RequestKey>) -> Result<Accepted, AcceptError> {
-        self.accept_with(job, key, None).await
+        self.accept_with(job, key, []).await
     }
 
     /// Records the first dispatch of a thread whose lease the caller has, and takes room for it with the same write if there is
@@ -95,11 +101,12 @@ impl Engine {
         })
     }
 
-    async fn accept_with(
+    /// Records the first dispatch of a thread, with papers beside its own.
+    pub(crate) async fn accept_with(
         &self,
         job: Job,
         key: Option<RequestKey>,
-        claim: Option<Paper>,
+        beside: impl IntoIterator<Item = Paper>,
     ) -> Result<Accepted, AcceptError> {
         let accepted = Accepted {
             dispatch_id: job.dispatch_id.clone(),
@@ -116,7 +123,7 @@ impl Engine {
             thread_id: job.thread_id.clone(),
             seen: 0,
             what: vec![event(&job)],
-            papers: papers.into_iter().chain([Paper::Job(Box::new(job))]).chain(claim).collect(),
+            papers: papers.into_iter().chain([Paper::Job(Box::new(job))]).chain(beside).collect(),
         };
         match self.world().ledger.append(append).await {
             Ok(_) => Ok(accepted),
@@ -124,6 +131,7 @@ impl Engine {
                 self.accepted_before(dispatch_id, key.is_some_and(|key| key.request == request)).await
             }
             Err(LedgerError::DispatchTaken(id)) => Err(AcceptError::DispatchTaken(id)),
+            Err(LedgerError::NotAllowed(beyond)) => Err(AcceptError::NotAllowed(beyond)),
             Err(error) => Err(AcceptError::Carry(CarryError::Ledger(error))),
         }
     }

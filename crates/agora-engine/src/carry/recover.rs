@@ -75,6 +75,7 @@ impl Engine {
                 AcceptError::NotNow { .. }
                 | AcceptError::KeyReused(_)
                 | AcceptError::DispatchTaken(_)
+                | AcceptError::NotAllowed(_)
                 | AcceptError::Held(_)
                 | AcceptError::NoTerminal(_)
                 | AcceptError::NotEntitled { .. },
@@ -135,6 +136,7 @@ impl Engine {
                     Err(
                         AcceptError::KeyReused(_)
                         | AcceptError::DispatchTaken(_)
+                        | AcceptError::NotAllowed(_)
                         | AcceptError::Held(_)
                         | AcceptError::NoTerminal(_)
                 | AcceptError::NotEntitled { .. },

@@ -11,6 +11,7 @@ use agora_core::bundle::{Budget, VariableName};
 use agora_core::ground::GroundRequest;
 use agora_core::job::Attendance;
 use agora_core::limits::{DISPATCH_SECONDS, RETENTION_DAYS};
+use agora_core::provider::ledger::Allowance;
 use agora_core::secret::SecretValue;
 use serde_json::{Map, Value};
 
@@ -49,6 +50,8 @@ pub struct Dispatch {
     pub(crate) attendance: Attendance,
     pub(crate) ground: GroundRequest,
     pub(crate) owner: Option<String>,
+    /// Not part of what is asked for, either.
+    pub(crate) allowance: Option<Allowance>,
 }
 
 /// Which capabilities are laid over the workspace.
@@ -89,6 +92,7 @@ impl Dispatch {
             attendance: Attendance::Watched,
             ground: GroundRequest::Empty,
             owner: None,
+            allowance: None,
         }
     }
 
@@ -196,6 +200,13 @@ impl Dispatch {
     /// Adds a label that says by which door the request came. Under an idempotency key it is the same request by every door.
     pub fn mark(mut self, label: impl Into<String>) -> Self {
         self.marks.push(label.into());
+        self
+    }
+
+    /// Has it accepted only as far as this allows, in the same write: whoever else accepts at that moment, in whichever process, there are
+    /// never more.
+    pub fn allowance(mut self, allowance: Allowance) -> Self {
+        self.allowance = Some(allowance);
         self
     }
 

@@ -147,7 +147,10 @@ impl Machine {
                         let other = journal.keys.insert(key.clone(), dispatch_id.clone());
                         assert_eq!(other, None, "the key `{key}` made two dispatches");
                     }
-                    Paper::Claim { .. } | Paper::Report { .. } | Paper::Outgoing { .. } => {}
+                    Paper::Allowance(_)
+                    | Paper::Claim { .. }
+                    | Paper::Report { .. }
+                    | Paper::Outgoing { .. } => {}
                 }
             }
             for entry in new {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agora_core::Namespace;
-use agora_core::provider::ledger::{LedgerError, StateWord, Tally};
+use agora_core::provider::ledger::{Allowance, Labelled, LedgerError, StateWord, Tally};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::fault::Fault;
@@ -55,6 +55,18 @@ pub(super) fn tally(connection: &Connection, namespace: &Namespace) -> Result<Ta
     let oldest =
         prepare(connection, sql)?.query_row([namespace.as_str()], |row| moment_if(row, 0)).optional()?;
     Ok(Tally { running, queued, questions, oldest_asked_at: oldest.flatten() })
+}
+
+/// Looks whether as many more may be accepted as are asked for. Counts no further than to what is too much, in an index.
+pub(super) fn allows(connection: &Connection, allowance: &Allowance) -> Result<(), Fault> {
+    let number = |sql: &str, most: u32| -> Result<u64, Fault> {
+        let bound = params![allowance.label.as_str(), i64::from(most) + 1];
+        Ok(prepare(connection, sql)?.query_row(bound, |row| count(row, 0))?)
+    };
+    let live = "SELECT count(*) FROM (SELECT 1 FROM labels WHERE label = ?1 AND state < 2 LIMIT ?2)";
+    let all = "SELECT count(*) FROM (SELECT 1 FROM labels WHERE label = ?1 LIMIT ?2)";
+    let (live, all) = (number(live, allowance.most_live)?, number(all, allowance.most)?);
+    Ok(allowance.allows(Labelled { live, all })?)
 }
 
 /// Counts each thing up to `most`.

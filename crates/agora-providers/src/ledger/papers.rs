@@ -9,8 +9,8 @@ use agora_core::{DispatchId, ThreadId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Fault;
-use super::queue;
 use super::row::{moment_if, parsed, prepare};
+use super::{glance, queue};
 
 /// Refuses papers that somebody else has filed, or that belong to nothing.
 pub(super) fn check(connection: &Connection, append: &Append) -> Result<(), Fault> {
@@ -39,7 +39,13 @@ pub(super) fn check(connection: &Connection, append: &Append) -> Result<(), Faul
                     return Err(taken.into());
                 }
             }
-            Paper::Claim { .. } | Paper::Report { .. } | Paper::Outgoing { .. } => {}
+            // After the key, whatever their order.
+            Paper::Allowance(_) | Paper::Claim { .. } | Paper::Report { .. } | Paper::Outgoing { .. } => {}
+        }
+    }
+    for paper in &append.papers {
+        if let Paper::Allowance(allowance) = paper {
+            glance::allows(connection, allowance)?;
         }
     }
     Ok(())
@@ -78,8 +84,8 @@ pub(super) fn file(connection: &Connection, append: &Append, now: Timestamp) -> 
                 "INSERT INTO outbox (thread, destination, body, tries, due_at) VALUES (?1, ?2, ?3, 0, ?4)",
             )?
             .execute(params![thread, destination, body, now.as_millis()])?,
-            // Among those who wait by now.
-            Paper::Claim { .. } => continue,
+            // Counted before; and among those who wait by now.
+            Paper::Allowance(_) | Paper::Claim { .. } => continue,
         };
     }
     Ok(())

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use agora_core::entry::Entry;
 use agora_core::job::Job;
 use agora_core::provider::ledger::{
-    Append, Checked, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, OpenFilter,
-    OpenQuestion, Outgoing, Tally, ThreadView, Watch,
+    Allowance, Append, Checked, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError,
+    OpenFilter, OpenQuestion, Outgoing, Tally, ThreadView, Watch,
 };
 use agora_core::time::{Clock, Timestamp};
 use agora_core::{DispatchId, Name, Namespace, ThreadId};
@@ -96,6 +96,10 @@ impl Ledger for SqliteLedger {
 
     async fn list(&self, filter: &Filter) -> Result<Vec<DispatchRow>, LedgerError> {
         self.reader.read(|connection| list::list(connection, filter))
+    }
+
+    async fn allows(&self, allowance: &Allowance) -> Result<(), LedgerError> {
+        self.reader.read(|connection| glance::allows(connection, allowance))
     }
 
     async fn questions(&self, filter: &OpenFilter) -> Result<Vec<OpenQuestion>, LedgerError> {

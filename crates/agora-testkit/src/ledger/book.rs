@@ -8,8 +8,8 @@ use agora_core::entry::{Entry, Happening};
 use agora_core::event::Event;
 use agora_core::job::{self, Job};
 use agora_core::provider::ledger::{
-    Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, LedgerError, OpenFilter, OpenQuestion,
-    Outgoing, Paper, StateWord, ThreadView,
+    Allowance, Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Labelled, LedgerError,
+    OpenFilter, OpenQuestion, Outgoing, Paper, StateWord, ThreadView,
 };
 use agora_core::record::Record;
 use agora_core::state::{DispatchState, Illegal, QuestionState, Thread};
@@ -108,10 +108,25 @@ impl Book {
                         return Err(LedgerError::KeyTaken { dispatch_id, request });
                     }
                 }
-                Paper::Job(_) | Paper::Claim { .. } | Paper::Report { .. } | Paper::Outgoing { .. } => {}
+                Paper::Job(_)
+                | Paper::Allowance(_)
+                | Paper::Claim { .. }
+                | Paper::Report { .. }
+                | Paper::Outgoing { .. } => {}
             }
         }
-        Ok(())
+        let allowed = papers.iter().map(|paper| match paper {
+            Paper::Allowance(allowance) => self.allows(allowance),
+            _ => Ok(()),
+        });
+        allowed.collect()
+    }
+
+    pub(super) fn allows(&self, allowance: &Allowance) -> Result<(), LedgerError> {
+        let label = Some(allowance.label.clone());
+        let rows = self.list(&Filter { label, most: usize::MAX, ..Filter::default() });
+        let live = rows.iter().filter(|row| row.state.is_live()).count();
+        allowance.allows(Labelled { live: live as u64, all: rows.len() as u64 })
     }
 
     fn file(&mut self, namespace: &Namespace, thread: &ThreadId, papers: Vec<Paper>, now: Timestamp) {
@@ -119,6 +134,7 @@ impl Book {
         for paper in papers {
             match paper {
                 Paper::Claim { dispatch_id, mark, most } => claims.push((dispatch_id, mark, most)),
+                Paper::Allowance(_) => {}
                 Paper::Job(job) => {
                     let id = job.dispatch_id.clone();
                     self.accepted.push(id.clone());

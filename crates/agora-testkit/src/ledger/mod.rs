@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use agora_core::entry::Entry;
 use agora_core::job::Job;
 use agora_core::provider::ledger::{
-    Append, Checked, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, OpenFilter,
-    OpenQuestion, Outgoing, StateWord, Tally, ThreadView, Watch,
+    Allowance, Append, Checked, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError,
+    OpenFilter, OpenQuestion, Outgoing, StateWord, Tally, ThreadView, Watch,
 };
 use agora_core::time::{Clock, Timestamp};
 use agora_core::{DispatchId, Name, Namespace, ThreadId};
@@ -113,6 +113,10 @@ impl Ledger for MemoryLedger {
 
     async fn list(&self, filter: &Filter) -> Result<Vec<DispatchRow>, LedgerError> {
         Ok(self.book().list(filter))
+    }
+
+    async fn allows(&self, allowance: &Allowance) -> Result<(), LedgerError> {
+        self.book().allows(allowance)
     }
 
     async fn questions(&self, filter: &OpenFilter) -> Result<Vec<OpenQuestion>, LedgerError> {

@@ -2,6 +2,9 @@
 //! ledger of our own, so that what the suite looks at is our pause, our sealed state and our tasks.
 //!
 //! Usage: `mcp_fixtures AGORA`, with `AGORA_HOME` set. Registers the subagents, listens, and prints `ADDRESS TOKEN`.
+//!
+//! `mcp_fixtures AGORA CLOCK stdio|http` is the server with its own nine tools, as it ships but for its clock: that is the system's, and as
+//! many milliseconds later as the file `CLOCK` says. What takes a day can be tested so.
 #![expect(clippy::print_stdout, reason = "it says where it listens")]
 #![expect(clippy::unwrap_used, reason = "a fixture fails loudly")]
 
@@ -9,7 +12,6 @@
 mod answer_line;
 mod handler;
 #[path = "../../src/mcp/mod.rs"]
-#[expect(dead_code, reason = "the command line uses the rest")]
 mod mcp;
 
 use std::path::PathBuf;
@@ -17,11 +19,15 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agora_core::ThreadId;
-use agora_core::time::Clock;
+use agora_core::time::{Clock, Timestamp};
+use agora_core::{Namespace, ThreadId};
 use agora_engine::{Agora, Error, Settings, SystemClock};
+use agora_providers::home::Home;
 use handler::{Fixtures, Partial};
-use mcp::{Around, Desk, Tokens, Trouble, bind};
+use mcp::{Around, Desk, Entrance, Server, Tokens, Trouble, bind};
+use rmcp::ServiceExt;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::io::stdio_pipes;
 
 /// Subagents, each with its script. A question's item ids are what the suite calls its requests.
 const SUBAGENTS: [(&str, &str); 10] = [
@@ -58,18 +64,31 @@ const SUBAGENTS: [(&str, &str); 10] = [
     ("broken", ""),
 ];
 
+/// The system's clock, and as many milliseconds more as a file says.
+#[derive(Clone, Debug)]
+struct Ahead(Option<PathBuf>);
+
+impl Clock for Ahead {
+    fn now(&self) -> Timestamp {
+        let more = self.0.as_ref().and_then(|file| std::fs::read_to_string(file).ok()?.trim().parse().ok());
+        SystemClock.now().plus(Duration::from_millis(more.unwrap_or_default()))
+    }
+}
+
 /// The example itself, around the server.
 #[derive(Debug)]
 struct Here {
     home: PathBuf,
     agora: PathBuf,
+    clock: Ahead,
 }
 
 impl Around for Here {
     fn open(&self) -> Result<Agora, Trouble> {
         let mut settings = Settings::with_worker(&self.agora);
         settings.targets.values_mut().for_each(|target| target.max_concurrent = 8);
-        Ok(Agora::open(&self.home).with_settings(settings))
+        let (home, clock) = (Home::new(&self.home), Arc::new(self.clock.clone()));
+        Ok(Agora::with(home, Namespace::default(), clock).with_settings(settings))
     }
 
     #[expect(clippy::disallowed_methods, reason = "the carrier is the real command")]
@@ -104,6 +123,10 @@ impl Around for Here {
 async fn main() {
     let agora = PathBuf::from(std::env::args_os().nth(1).unwrap());
     let home = PathBuf::from(std::env::var_os("AGORA_HOME").unwrap());
+    let clock = Ahead(std::env::args_os().nth(2).map(PathBuf::from));
+    if let Some(door) = std::env::args().nth(3) {
+        return serve_ahead(Here { home, agora, clock }, &door).await;
+    }
     for (name, script) in SUBAGENTS {
         let program: &[&str] =
             if script.is_empty() { &["/no/such/program"] } else { &["/bin/sh", "-c", script] };
@@ -111,7 +134,7 @@ async fn main() {
         let ran = Command::new(&agora).args(register).args(program).output().unwrap();
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     }
-    let around = Here { home, agora };
+    let around = Here { home, agora, clock };
     let key = around.open().unwrap().engine().unwrap().world().keys.token_key();
     let token = Tokens::new(key).unwrap().issue(
         "suite".parse().unwrap(),
@@ -124,4 +147,20 @@ async fn main() {
     let desk = Arc::new(Desk::new(Box::new(around)));
     let partial = Partial::default();
     door.serve_as(move || Fixtures::new(Arc::clone(&desk), partial.clone())).await.unwrap();
+}
+
+/// Serves what ships, with a clock that a test sets.
+async fn serve_ahead(around: Here, door: &str) {
+    let key = around.open().unwrap().engine().unwrap().world().keys.token_key();
+    let desk = Arc::new(Desk::new(Box::new(around)));
+    if door == "stdio" {
+        let (read, write) = stdio_pipes();
+        let transport = Entrance::new(AsyncRwTransport::new_server(read, write));
+        let server = Server::alone(desk, "ahead").serve(transport).await;
+        server.unwrap().waiting().await.unwrap();
+        return;
+    }
+    let door = bind("127.0.0.1:0".parse().unwrap(), Tokens::new(key).unwrap()).await.unwrap();
+    println!("{}", door.address().unwrap());
+    door.serve(desk).await.unwrap();
 }

@@ -106,9 +106,9 @@ impl TryFrom<BudgetArguments> for Budget {
 pub(crate) struct WaitArguments {
     /// The threads to wait for, by their ids. Left out: all that you dispatched and have not heard the end of.
     pub(crate) threads: Option<Vec<String>>,
-    /// `any` returns when one of them has ended, `all` when all have. A question is returned at once, either way.
+    /// `any` returns when one of them has ended, `all` when all have. A question is returned at once, either way. Left out: `any`.
     pub(crate) until: Until,
-    /// How long to wait, in seconds. When nothing ended by then, the call says so: call it again.
+    /// How long to wait, in seconds. When nothing ended by then, the call says so: call it again. Left out: 50.
     #[schemars(range(min = 0, max = 50))]
     pub(crate) timeout_seconds: Option<u64>,
 }
@@ -126,9 +126,11 @@ pub(crate) enum Until {
 pub(crate) struct AnswerArguments {
     /// The question's id, `q_…`.
     pub(crate) question_id: String,
-    /// Your user's answer to a question of one item: an option's label or number, or any text where no options constrain it.
+    /// Your user's answer to a question of one item: an option's label or number, or any text where no options constrain it. Where several
+    /// may be chosen, their labels with commas between them.
     pub(crate) answer: Option<String>,
-    /// Your user's answers to a question of several items, by the items' ids. All of them, in one call.
+    /// Your user's answers to a question of several items, by the items' ids, such as `{"database": "sqlite", "tables": ["a", "b"]}`. All of
+    /// them, in one call. Give this or `answer`.
     pub(crate) answers: Option<Map<String, Value>>,
 }
 
@@ -157,23 +159,76 @@ pub(crate) struct ListArguments {
 
 /// Reads what a tool was given.
 pub(crate) fn read<T: DeserializeOwned>(given: Option<JsonObject>) -> Result<T, Trouble> {
-    serde_json::from_value(Value::Object(given.unwrap_or_default())).map_err(|error| {
-        Trouble::new("bad-arguments", format!("the arguments do not fit: {error}"))
+    let given = given.unwrap_or_default();
+    parsed(&given).map_err(|error| {
+        let field = culprit::<T>(&given, &error).map(|field| format!("`{field}`: ")).unwrap_or_default();
+        Trouble::new("bad-arguments", format!("the arguments do not fit: {field}{error}"))
             .hint("`tools/list` has the schema; what is not in it cannot be asked for")
     })
 }
 
+fn parsed<T: DeserializeOwned>(given: &JsonObject) -> Result<T, String> {
+    T::deserialize(given).map_err(|error| error.to_string())
+}
+
+/// Finds the field that an error is about: without it there is another, or none. What the error names itself needs no finding.
+fn culprit<'a, T: DeserializeOwned>(given: &'a JsonObject, error: &str) -> Option<&'a String> {
+    given.keys().filter(|field| !error.contains(&format!("`{field}`"))).find(|field| {
+        let others = given.iter().filter(|(other, _)| other != field);
+        let others: JsonObject = others.map(|(key, value)| (key.clone(), value.clone())).collect();
+        parsed::<T>(&others).err().is_none_or(|other| other != error)
+    })
+}
+
+/// Returns the schema of what a tool is given. What may be left out is left out, and not null: some clients know one type for a field and no more.
+pub(crate) fn input_schema<T: JsonSchema>() -> JsonObject {
+    let mut schema = output_schema::<T>();
+    schema.values_mut().for_each(leave_out);
+    schema
+}
+
 /// Returns the schema of a type, whole in one place: some clients follow no references.
-pub(crate) fn schema<T: JsonSchema>() -> JsonObject {
+pub(crate) fn output_schema<T: JsonSchema>() -> JsonObject {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-    let schema = settings.into_generator().into_root_schema_for::<T>();
-    let mut object = match schema.to_value() {
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    tidy(&mut schema);
+    let mut object = match schema {
         Value::Object(object) => object,
         _ => JsonObject::new(),
     };
     // The name of a type of ours is nothing to a model.
     object.remove("title");
     object
+}
+
+/// Takes away what is Rust's: where a line of a comment ends, and how wide a number is, which some clients refuse as no format that they know.
+fn tidy(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if let Some(Value::String(words)) = fields.get_mut("description") {
+                *words = words.replace('\n', " ");
+            }
+            fields.retain(|key, value| key != "format" || !value.is_string());
+            fields.values_mut().for_each(tidy);
+        }
+        Value::Array(entries) => entries.iter_mut().for_each(tidy),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Takes null away from what a field may be. Who gives it all the same gives nothing.
+fn leave_out(schema: &mut Value) {
+    let Value::Object(fields) = schema else { return };
+    fields.retain(|key, value| key != "default" || !value.is_null());
+    if let Some(Value::Array(choices)) = fields.get_mut("enum") {
+        choices.retain(|choice| !choice.is_null());
+    }
+    if let Some(Value::Array(types)) = fields.get("type")
+        && let [one] = types.iter().filter(|word| *word != "null").cloned().collect::<Vec<_>>().as_slice()
+    {
+        fields.insert("type".to_owned(), one.clone());
+    }
+    fields.values_mut().for_each(leave_out);
 }
 
 #[cfg(test)]
@@ -209,6 +264,26 @@ mod tests {
     }
 
     #[test]
+    fn a_model_is_told_which_field_does_not_fit() {
+        let fits = |arguments: Value| {
+            refusal(arguments).strip_prefix("the arguments do not fit: ").unwrap().to_owned()
+        };
+        assert_eq!(
+            fits(json!({"subagent": 1, "labels": []})),
+            "`subagent`: invalid type: integer `1`, expected a string"
+        );
+        assert_eq!(
+            fits(json!({"subagent": "planner", "inputs": {}})),
+            "`inputs`: invalid type: map, expected a sequence"
+        );
+        assert_eq!(
+            fits(json!({"subagent": "planner", "timeoutSeconds": -1})),
+            "`timeoutSeconds`: invalid value: integer `-1`, expected u32"
+        );
+        assert_eq!(fits(json!({"labels": []})), "missing field `subagent`");
+    }
+
+    #[test]
     fn a_budget_is_more_than_nothing() {
         let budget = |given: Value| {
             let given: BudgetArguments = serde_json::from_value(given).unwrap();
@@ -225,9 +300,26 @@ mod tests {
 
     #[test]
     fn a_schema_stands_alone() {
-        let schema = Value::Object(schema::<DispatchArguments>());
+        let schema = Value::Object(input_schema::<DispatchArguments>());
         assert!(!schema.to_string().contains("$ref"), "{schema}");
         assert_eq!(schema["additionalProperties"], json!(false));
         assert_eq!(schema["required"], json!(["subagent"]));
+    }
+
+    #[test]
+    fn a_schema_says_nothing_that_a_client_may_not_know() {
+        for schema in [input_schema::<DispatchArguments>(), input_schema::<WaitArguments>()] {
+            let text = Value::Object(schema).to_string();
+            for strange in ["null", "\"format\"", "\\n"] {
+                assert!(!text.contains(strange), "{strange}: {text}");
+            }
+        }
+        let schema = input_schema::<DispatchArguments>();
+        assert_eq!(schema["properties"]["model"]["enum"], json!(["fast", "standard", "max"]));
+        let turns = &schema["properties"]["budget"]["properties"]["turns"];
+        assert_eq!(*turns, json!({"type": "integer", "minimum": 1}));
+        let null = json!({"subagent": "planner", "model": null, "budget": {"turns": null}});
+        let Value::Object(null) = null else { unreachable!() };
+        assert!(read::<DispatchArguments>(Some(null)).is_ok(), "who sends null means nothing");
     }
 }

@@ -4,7 +4,7 @@ use agora_core::question::Question;
 use proptest::prelude::*;
 use schemars::JsonSchema;
 
-use super::super::arguments::schema;
+use super::super::arguments::output_schema;
 use super::super::asked::{AskedReply, Way};
 use super::super::reply::{
     DescribedReply, QuestionsReply, SubagentEntry, SubagentsReply, ThreadReply, WaitStatus, WaitedReply,
@@ -25,7 +25,7 @@ fn told_as<T: JsonSchema>(reply: &Value) -> Value {
     let line = json!({"jsonrpc": "2.0", "id": u64::MAX, "result": result}).to_string();
     assert!(line.len() <= MOST_BYTES, "{} bytes", line.len());
     let content = result.structured_content.unwrap();
-    let validator = jsonschema::validator_for(&Value::Object(schema::<T>())).unwrap();
+    let validator = jsonschema::validator_for(&Value::Object(output_schema::<T>())).unwrap();
     let fault = validator.validate(&content).err().map(|error| error.to_string());
     assert_eq!(fault, None, "{content}");
     content

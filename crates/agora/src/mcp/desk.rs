@@ -11,7 +11,7 @@ use agora_engine::{Agora, CarryError, Engine, Error, McpSettings, SystemClock};
 
 use super::around::{Around, Trouble};
 use super::client::Client;
-use super::heard::Heard;
+use super::heard::{Heard, News};
 use super::limits::Turns;
 use super::state::States;
 use super::workspaces::Workspaces;
@@ -81,7 +81,7 @@ impl Desk {
     }
 
     /// Returns the threads that a client dispatched and that matter to it: those that have not ended, and those that ended while this
-    /// server ran.
+    /// server ran and whose end it has not heard.
     pub(crate) async fn threads_of(
         &self,
         opened: &Opened,
@@ -94,7 +94,9 @@ impl Desk {
             filter.before = rows.last().filter(|_| rows.len() == ROWS).map(|row| row.dispatch_id.clone());
             // The newest first: the first of a thread is its last.
             for row in rows {
-                if seen.insert(row.thread_id.clone()) && !self.was_over(opened, &row).await? {
+                // What it has heard is not looked at again: a server that runs for long has many that ended.
+                let is_new = seen.insert(row.thread_id.clone()) && !self.has_heard(client, &row);
+                if is_new && !self.was_over(opened, &row).await? {
                     threads.push(row.thread_id);
                 }
             }
@@ -104,6 +106,11 @@ impl Desk {
         }
         threads.reverse();
         Ok(threads)
+    }
+
+    /// Tells whether a client was told that a thread ended with this dispatch.
+    fn has_heard(&self, client: &Client, last: &DispatchRow) -> bool {
+        self.heard.has(&client.owner, &News::Ended(last.dispatch_id.clone()))
     }
 
     /// Tells whether a thread had ended before this server began, by its last dispatch. One that asked has an end of its own, and its

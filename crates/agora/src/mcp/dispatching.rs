@@ -2,7 +2,7 @@
 
 use agora_core::bundle::Subagent;
 use agora_core::wall::Isolation;
-use agora_engine::{Dispatch, LoginSource, Thread, UsedLogin};
+use agora_engine::{AcceptError, Allowance, Dispatch, Error, LoginSource, Thread, UsedLogin};
 use serde_json::{Map, Value};
 
 use super::Trouble;
@@ -21,7 +21,13 @@ impl Desk {
         let opened = self.opened().await?;
         let inputs = inputs(&arguments)?;
         let _turn = self.turns.take(client).await;
-        limits::check(self, opened, client, inputs.len()).await?;
+        limits::check_depth(opened, client)?;
+        if arguments.idempotency_key.is_none() {
+            // Before anything is made ready. A call that was made before starts nothing, and is not refused for want of room.
+            let allowance = limits::allowance(opened, client, inputs.len());
+            let allowed = opened.agora.allows(&allowance).await;
+            allowed.map_err(|error| self.not_accepted(error, &allowance))?;
+        }
         let request = self.request(opened, client, &arguments).await?;
         let handed_on = self.handed_on(opened, client, &request).await?;
         let key = arguments.idempotency_key.as_deref().map(|key| own_key(client, key));
@@ -38,7 +44,7 @@ impl Desk {
             opened.agora.check(request).await.map_err(|error| self.explain(error))?;
         }
         let mut threads = Vec::new();
-        match self.begin(opened, requests, &mut threads).await {
+        match self.begin(opened, client, requests, &mut threads).await {
             Ok(()) => self.dispatched(opened, &threads).await,
             Err(trouble) => Err(self.taken_back(&threads, trouble).await),
         }
@@ -48,14 +54,26 @@ impl Desk {
     async fn begin(
         &self,
         opened: &Opened,
+        client: &Client,
         requests: Vec<Dispatch>,
         threads: &mut Vec<Thread>,
     ) -> Result<(), Trouble> {
-        for request in requests {
-            threads.push(opened.agora.accept(request).await.map_err(|error| self.explain(error))?);
+        let count = requests.len();
+        for (place, request) in requests.into_iter().enumerate() {
+            // The first wants room for all of them: when there is not enough, none is recorded.
+            let allowance = limits::allowance(opened, client, count - place);
+            let accepted = opened.agora.accept(request.allowance(allowance.clone())).await;
+            threads.push(accepted.map_err(|error| self.not_accepted(error, &allowance))?);
         }
         let new: Vec<_> = new(threads).map(|thread| thread.id().clone()).collect();
         if new.is_empty() { Ok(()) } else { self.around.carry(&new) }
+    }
+
+    fn not_accepted(&self, error: Error, allowance: &Allowance) -> Trouble {
+        match error {
+            Error::Accept(AcceptError::NotAllowed(beyond)) => limits::too_many(beyond, allowance),
+            error => self.explain(error),
+        }
     }
 
     /// Cancels what was begun before something failed, and says what could not be.

@@ -24,6 +24,7 @@ use super::Trouble;
 use super::client::owner;
 use super::desk::Desk;
 use super::guests::Guests;
+use super::lobby::{Lobby, Shown};
 use super::server::Server;
 use super::shown::FORM_TIME;
 use super::token::{Claims, Tokens};
@@ -35,6 +36,15 @@ const HEADER_TIME: Duration = Duration::from_secs(10);
 /// And so is who begins to say something and does not end. What comes from this machine comes at once.
 const BODY_TIME: Duration = Duration::from_secs(10);
 const CONNECTIONS: usize = 512;
+/// Pages of this machine, as rmcp looks at them once more.
+const OWN_ORIGINS: [&str; 6] = [
+    "http://localhost:*",
+    "http://127.0.0.1:*",
+    "http://[::1]:*",
+    "https://localhost:*",
+    "https://127.0.0.1:*",
+    "https://[::1]:*",
+];
 /// A session in which nothing happens ends. While a person looks at a form nothing does.
 const IDLE_TIME: Duration = FORM_TIME.saturating_add(Duration::from_secs(300));
 
@@ -80,33 +90,40 @@ impl HttpDoor {
     ) -> Result<(), Trouble> {
         let config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(["localhost", "127.0.0.1", "::1", "[::1]"])
-            .with_allowed_origins(["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"])
+            .with_allowed_origins(OWN_ORIGINS)
             .with_max_request_body_bytes(BODY_BYTES);
         let guests = Arc::new(Guests::new(IDLE_TIME));
         let service = StreamableHttpService::new(move || Ok(make()), Arc::clone(&guests.sessions), config);
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
+        let (room, lobby) = (Arc::new(Semaphore::new(CONNECTIONS)), Lobby::default());
         loop {
-            let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
             // A client that is gone before it was heard, or no descriptor left for the moment: neither ends the server.
             let Ok((stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
+            if room.available_permits() == 0 {
+                lobby.let_one_go();
+            }
+            let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
+            let shown = Shown::default();
             let inside = Inside {
+                shown: shown.clone(),
                 service: service.clone(),
                 tokens: Arc::clone(&self.tokens),
                 guests: Arc::clone(&guests),
             };
-            tokio::spawn(async move {
+            let connection = tokio::spawn(async move {
                 connection(stream, inside).await;
                 drop(permit);
             });
+            lobby.enter(shown, connection.abort_handle());
         }
     }
 }
 
 /// What lies behind the door.
 struct Inside<S: ServerHandler> {
+    shown: Shown,
     service: Service<S>,
     tokens: Arc<Tokens>,
     guests: Arc<Guests>,
@@ -126,7 +143,7 @@ async fn connection<S: ServerHandler>(stream: TcpStream, inside: Inside<S>) {
 
 async fn answer<S: ServerHandler>(request: Request<Incoming>, inside: &Inside<S>) -> Response<Body> {
     // A page that lost its way is told so before it is asked for a token: it has none to give.
-    if !is_own_host(request.headers()) || !is_own_origin(request.headers()) {
+    if !is_own_host(&request) || !is_own_origin(request.headers()) {
         return words(
             StatusCode::FORBIDDEN,
             "this server is for programs of this machine, not for pages from elsewhere\n",
@@ -136,6 +153,7 @@ async fn answer<S: ServerHandler>(request: Request<Incoming>, inside: &Inside<S>
         Ok(claims) => claims,
         Err(no) => return no.answer(),
     };
+    inside.shown.a_token();
     if request.uri().path() != "/mcp" {
         return words(StatusCode::NOT_FOUND, "the server is at /mcp\n");
     }
@@ -225,10 +243,13 @@ fn claims(headers: &HeaderMap, tokens: &Tokens) -> Result<Claims, NotLetIn> {
     tokens.check(token.trim(), SystemClock.now()).ok_or(NotLetIn::BadToken)
 }
 
-/// Tells whether the request was meant for this machine: a name that somebody else's server gave this address is not.
-fn is_own_host(headers: &HeaderMap) -> bool {
-    let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return false };
-    host.parse::<http::uri::Authority>().is_ok_and(|authority| is_own(&authority))
+/// Tells whether the request was meant for this machine: a name that somebody else's server gave this address is not. Said twice, it is said
+/// to deceive.
+fn is_own_host<B>(request: &Request<B>) -> bool {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
+    let host = host.to_str().ok().and_then(|host| host.parse::<http::uri::Authority>().ok());
+    host.is_some_and(|host| is_own(&host)) && request.uri().authority().is_none_or(is_own)
 }
 
 /// Tells whether the request comes from no page, or from one that this machine serves.
@@ -286,11 +307,12 @@ mod tests {
 
     #[test]
     fn only_names_of_this_machine_are_its_own() {
-        let own = |host: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::HOST, host.parse().unwrap());
-            is_own_host(&headers)
+        let asked = |path: &str, hosts: &[&str]| {
+            let request =
+                hosts.iter().fold(Request::get(path), |request, host| request.header("host", *host));
+            is_own_host(&request.body(()).unwrap())
         };
+        let own = |host: &str| asked("/mcp", &[host]);
         for host in ["localhost:80", "127.0.0.1:4000", "[::1]:4000", "LOCALHOST", "127.0.0.1"] {
             assert!(own(host), "{host}");
         }
@@ -299,7 +321,12 @@ mod tests {
         {
             assert!(!own(host), "{host}");
         }
-        assert!(!is_own_host(&HeaderMap::new()));
+        assert!(!asked("/mcp", &[]));
+        assert!(
+            !asked("/mcp", &["localhost", "evil.example"]) && !asked("/mcp", &["localhost", "localhost"])
+        );
+        assert!(asked("http://localhost:80/mcp", &["localhost"]));
+        assert!(!asked("http://evil.example/mcp", &["localhost"]), "where it really goes counts");
     }
 
     #[test]

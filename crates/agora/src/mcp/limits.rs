@@ -5,15 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use agora_core::Name;
 use agora_core::bundle::Budget;
-use agora_core::provider::ledger::{Filter, StateWord};
-use agora_engine::McpSettings;
+use agora_engine::{Allowance, Beyond, McpSettings};
 use tokio::sync::OwnedMutexGuard;
 
 use super::Trouble;
 use super::client::Client;
-use super::desk::{Desk, Opened};
+use super::desk::Opened;
 
-/// Lets the calls of one client count and record one after the other: what was counted is then still true when more is recorded.
+/// Lets the calls of one client come one after the other: of two that want the last places, one gets all of its own and the other none.
 #[derive(Debug, Default)]
 pub(crate) struct Turns(Mutex<HashMap<Name, Arc<tokio::sync::Mutex<()>>>>);
 
@@ -27,49 +26,48 @@ impl Turns {
     }
 }
 
-/// Counted in the ledger, so that a server that starts anew counts the same for a client that it knows again.
-pub(crate) async fn check(desk: &Desk, opened: &Opened, client: &Client, more: usize) -> Result<(), Trouble> {
-    let McpSettings { max_live, max_dispatches, max_depth, .. } = opened.settings;
-    if client.depth > max_depth {
-        return Err(refused(
-            "depth",
-            format!("an agent {} below a person may not dispatch", levels(client.depth)),
-        )
-        .hint(format!("`[mcp] max_depth` is {max_depth}")));
+/// Returns how much a client may still start, with `more` that it asks for. What its dispatches are labelled with is counted in the
+/// ledger, with the write that accepts one more: so it holds for every server of this home, and for one that starts anew.
+pub(crate) fn allowance(opened: &Opened, client: &Client, more: usize) -> Allowance {
+    let McpSettings { max_live, max_dispatches, .. } = opened.settings;
+    Allowance {
+        label: client.counted_as.clone(),
+        more: u32::try_from(more).unwrap_or(u32::MAX),
+        most_live: max_live,
+        most: max_dispatches,
     }
-    let own = Filter { label: Some(client.counted_as.clone()), ..Filter::default() };
-    let live = vec![StateWord::Accepted, StateWord::Running];
-    let (most_live, most) = (count(max_live), count(max_dispatches));
-    let live = Filter { states: Some(live), most: most_live.saturating_add(1), ..own.clone() };
-    let running = listed(desk, opened, &live).await?;
-    if running + more > most_live {
-        let words = format!(
-            "{running} of your dispatches are under way and {more} more are asked for; at most {max_live} may be at once"
-        );
-        let hint = match most_live.saturating_sub(running) {
-            0 => "wait for some of them with agora_wait, then dispatch the rest".to_owned(),
-            room => format!("dispatch {room} now, and the rest when agora_wait says that some have ended"),
-        };
-        return Err(refused("live", words).hint(hint));
-    }
-    let started = listed(desk, opened, &Filter { most: most.saturating_add(1), ..own }).await?;
-    if started + more > most {
-        let words = format!(
-            "you have started {started} dispatches, and {max_dispatches} are the most for one client"
-        );
-        return Err(refused("dispatches", words)
-            .hint("your user raises `[mcp] max_dispatches` in their `agora.toml`"));
-    }
-    Ok(())
 }
 
-async fn listed(desk: &Desk, opened: &Opened, filter: &Filter) -> Result<usize, Trouble> {
-    let rows = opened.agora.dispatches(filter).await;
-    rows.map(|rows| rows.len()).map_err(|error| desk.around.explain(error))
+pub(crate) fn check_depth(opened: &Opened, client: &Client) -> Result<(), Trouble> {
+    let max_depth = opened.settings.max_depth;
+    if client.depth <= max_depth {
+        return Ok(());
+    }
+    let words = format!("an agent {} below a person may not dispatch", levels(client.depth));
+    Err(refused("depth", words).hint(format!("`[mcp] max_depth` is {max_depth}")))
 }
 
-fn count(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
+/// Says what there would be too many of, and what to do about it.
+pub(crate) fn too_many(beyond: Beyond, Allowance { more, most_live, most, .. }: &Allowance) -> Trouble {
+    match beyond {
+        Beyond::Live(live) => {
+            let words = format!(
+                "{live} of your dispatches are under way and {more} more are asked for; at most {most_live} may be at once"
+            );
+            refused("live", words).hint(match u64::from(*most_live).saturating_sub(live) {
+                0 => "wait for some of them with agora_wait, then dispatch the rest".to_owned(),
+                room => {
+                    format!("dispatch {room} now, and the rest when agora_wait says that some have ended")
+                }
+            })
+        }
+        Beyond::All(all) => {
+            let words = format!(
+                "you have started {all} dispatches and {more} more are asked for; {most} are the most for one client"
+            );
+            refused("dispatches", words).hint("your user raises `[mcp] max_dispatches` in their `agora.toml`")
+        }
+    }
 }
 
 fn refused(which: &str, words: String) -> Trouble {

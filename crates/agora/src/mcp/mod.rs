@@ -11,8 +11,8 @@
 //!  state       the sealed state of a call that asks                tasks      a thread as a task
 //!  limits      how much one client may start                       workspaces what an agent may be given to work on
 //!  reach       which threads a client may see and touch            handing_on what an agent's dispatches get instead of its token
-//!  resources, listening  the rest of what does not fit, and who hears of it
-//!  http, token, guests   the same over a socket, for who has a token
+//!  resources, listing, listening  the rest of what does not fit, which of it there is, and who hears of it
+//!  entrance    a client's first words                              http, lobby, token, guests   the same over a socket, for who has a token
 //! ```
 //!
 //! The modules that others see are for `examples/mcp_fixtures`, which stands in for the server before a conformance suite.
@@ -29,6 +29,7 @@ mod bounds;
 pub(crate) mod client;
 pub(crate) mod desk;
 mod dispatching;
+mod entrance;
 pub(crate) mod form;
 mod guests;
 mod handing_on;
@@ -36,6 +37,8 @@ mod heard;
 mod http;
 mod limits;
 mod listening;
+mod listing;
+mod lobby;
 mod looking;
 mod progress;
 mod reach;
@@ -55,6 +58,7 @@ mod workspaces;
 
 pub(crate) use around::{Around, Trouble};
 pub(crate) use desk::Desk;
+pub(crate) use entrance::Entrance;
 pub(crate) use http::bind;
 pub(crate) use server::Server;
 pub(crate) use token::Tokens;

@@ -6,7 +6,7 @@ use agora_core::provider::ledger::{Filter, Watch};
 use agora_core::state::ThreadState;
 use agora_core::{DispatchId, ThreadId};
 use agora_engine::Thread;
-use rmcp::model::{ErrorData, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+use rmcp::model::{ErrorData, ReadResourceResult, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
 
 use super::Trouble;
@@ -16,9 +16,7 @@ use super::desk::{Desk, Opened};
 use super::standing::{question_word, state_word};
 
 /// What one page of a resource takes of the wire: with its frame, no more than a model may be given.
-const PAGE: usize = MOST_BYTES - 2 * 1024;
-/// Threads that are listed.
-const LISTED: usize = 20;
+pub(super) const PAGE: usize = MOST_BYTES - 2 * 1024;
 const ENTRIES: usize = 100;
 
 /// What of a thread.
@@ -118,17 +116,6 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
 }
 
 impl Desk {
-    /// Lists the client's own threads, newest first.
-    pub(crate) async fn resources(&self, client: &Client) -> Result<Vec<Resource>, Trouble> {
-        let opened = self.opened().await?;
-        let mut threads = self.threads_of(opened, client).await?;
-        threads.reverse();
-        let resource = |thread: &ThreadId| {
-            Resource::new(thread_uri(thread), thread.as_str()).with_mime_type("application/json")
-        };
-        Ok(threads.iter().take(LISTED).map(resource).collect())
-    }
-
     pub(crate) async fn read(&self, client: &Client, uri: &str) -> Result<ReadResourceResult, ErrorData> {
         let unknown = || {
             ErrorData::resource_not_found(format!("there is no resource `{uri}`"), Some(json!({"uri": uri})))

@@ -20,6 +20,7 @@ use super::bounds::{done, refused};
 use super::client::{Client, Connection};
 use super::desk::Desk;
 use super::listening::{self, Full, Listening};
+use super::listing::no_such_cursor;
 use super::resources::{Address, internal, templates};
 use super::tools::{INSTRUCTIONS, Name};
 use super::waiting::{Call, CallError, Waited};
@@ -85,6 +86,11 @@ fn reply(done_or_not: Result<impl Serialize, Trouble>) -> Result<CallToolRespons
     Ok(done(&done_or_not?).into())
 }
 
+/// Refuses every cursor, where the first page has everything.
+fn one_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    request.and_then(|request| request.cursor).map_or(Ok(()), |cursor| Err(no_such_cursor(&cursor)))
+}
+
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
@@ -102,9 +108,10 @@ impl ServerHandler for Server {
 
     async fn list_tools(
         &self,
-        _request: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        one_page(request)?;
         Ok(ListToolsResult::with_all_items(Name::ALL.into_iter().map(Name::tool).collect()))
     }
 
@@ -129,18 +136,19 @@ impl ServerHandler for Server {
 
     async fn list_resources(
         &self,
-        _request: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let resources = self.desk.resources(&self.client(&context)).await.map_err(internal)?;
-        Ok(ListResourcesResult::with_all_items(resources))
+        let cursor = request.as_ref().and_then(|request| request.cursor.as_deref());
+        self.desk.resources(&self.client(&context), cursor).await
     }
 
     async fn list_resource_templates(
         &self,
-        _request: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        one_page(request)?;
         Ok(ListResourceTemplatesResult::with_all_items(templates()))
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 
 use super::arguments::{
-    AnswerArguments, DispatchArguments, IdArguments, ListArguments, QuestionsArguments, WaitArguments, schema,
+    AnswerArguments, DispatchArguments, IdArguments, ListArguments, QuestionsArguments, WaitArguments,
+    input_schema, output_schema,
 };
 use super::reply::{
     AnsweredReply, CancelledReply, CatalogueReply, DescribedReply, DispatchedReply, QuestionsReply,
@@ -83,8 +84,9 @@ impl Name {
         match self {
             Self::Dispatch => {
                 "Starts a subagent on a task, in an isolated worker, and returns at once with the ids of its thread and dispatch. With \
-                 `inputs` it starts several that run in parallel. Call agora_wait next. Look at agora_subagents_list first to \
-                 learn which subagents there are and what input each one takes."
+                 `inputs` it starts several that run in parallel. Give `workspace: \".\"` when the agent is to work on your user's repository: \
+                 without a workspace it begins in an empty directory. It sees nothing of your conversation, so its input has to say everything. \
+                 Call agora_wait next. Look at agora_subagents_list first to learn which subagents there are and what input each one takes."
             }
             Self::Wait => {
                 "Waits up to 50 seconds until one of your threads (or all, with `until: \"all\"`) has ended, and returns what became of \
@@ -105,15 +107,19 @@ impl Name {
                  done until then is kept."
             }
             Self::Questions => {
-                "Lists the questions that are open and wait for a person, those that wait longest first."
+                "Lists the questions that are open and wait for a person, those that wait longest first, each with how it is answered."
             }
             Self::Capabilities => {
-                "Lists the capabilities that are registered: files that can be laid over an agent's workspace, by name."
+                "Lists the capabilities that are registered: files that can be laid over an agent's workspace. Their names go into \
+                 `addCapabilities` of agora_dispatch."
             }
             Self::Subagents => {
                 "Lists the subagents that can be dispatched, each with its description and the JSON schema of its input."
             }
-            Self::Envs => "Lists the env bundles that are registered, by name. Never their values.",
+            Self::Envs => {
+                "Lists the env bundles that are registered: what an agent finds in its environment. Their names go into `env` of \
+                 agora_dispatch; their values are never shown."
+            }
         }
     }
 
@@ -138,25 +144,25 @@ impl Name {
 
     fn input(self) -> JsonObject {
         match self {
-            Self::Dispatch => schema::<DispatchArguments>(),
-            Self::Wait => schema::<WaitArguments>(),
-            Self::Answer => schema::<AnswerArguments>(),
-            Self::Describe | Self::Cancel => schema::<IdArguments>(),
-            Self::Questions => schema::<QuestionsArguments>(),
-            Self::Capabilities | Self::Subagents | Self::Envs => schema::<ListArguments>(),
+            Self::Dispatch => input_schema::<DispatchArguments>(),
+            Self::Wait => input_schema::<WaitArguments>(),
+            Self::Answer => input_schema::<AnswerArguments>(),
+            Self::Describe | Self::Cancel => input_schema::<IdArguments>(),
+            Self::Questions => input_schema::<QuestionsArguments>(),
+            Self::Capabilities | Self::Subagents | Self::Envs => input_schema::<ListArguments>(),
         }
     }
 
     fn output(self) -> JsonObject {
         match self {
-            Self::Dispatch => schema::<DispatchedReply>(),
-            Self::Wait => schema::<WaitedReply>(),
-            Self::Answer => schema::<AnsweredReply>(),
-            Self::Describe => schema::<DescribedReply>(),
-            Self::Cancel => schema::<CancelledReply>(),
-            Self::Questions => schema::<QuestionsReply>(),
-            Self::Capabilities | Self::Envs => schema::<CatalogueReply>(),
-            Self::Subagents => schema::<SubagentsReply>(),
+            Self::Dispatch => output_schema::<DispatchedReply>(),
+            Self::Wait => output_schema::<WaitedReply>(),
+            Self::Answer => output_schema::<AnsweredReply>(),
+            Self::Describe => output_schema::<DescribedReply>(),
+            Self::Cancel => output_schema::<CancelledReply>(),
+            Self::Questions => output_schema::<QuestionsReply>(),
+            Self::Capabilities | Self::Envs => output_schema::<CatalogueReply>(),
+            Self::Subagents => output_schema::<SubagentsReply>(),
         }
     }
 

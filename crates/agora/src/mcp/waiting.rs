@@ -200,6 +200,7 @@ impl Waiting<'_> {
         }
     }
 
+    /// Looks at the threads, up to the first that asks something.
     async fn look_at_all(&self) -> Result<Vec<Awaited>, Trouble> {
         let mut awaited = Vec::new();
         for id in &self.ids {
@@ -208,7 +209,12 @@ impl Waiting<'_> {
             let news = news(&thread, &standing);
             let is_heard = news.is_some_and(|news| self.desk.heard.has(&self.client.owner, &news));
             if self.by_name || !is_heard {
+                let asks = matches!(standing, Standing::Asks(_));
                 awaited.push(Awaited { thread, standing, is_heard });
+                // The call becomes this question, whatever became of those after it.
+                if asks {
+                    break;
+                }
             }
         }
         Ok(awaited)

@@ -1,6 +1,6 @@
 //! The door over HTTP: whose a session and a state are, who waits there, and who is in the way.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
@@ -87,6 +87,28 @@ fn one_token_does_not_keep_the_others_out() {
     let mut said = [0; 12];
     held.last_mut().unwrap().read_exact(&mut said).unwrap();
     assert_eq!(&said[9..], b"429");
+}
+
+#[test]
+fn a_crowd_that_shows_no_token_does_not_keep_a_client_out() {
+    let place = place();
+    let (address, _server) = listen(&place);
+    let one = Web::new(&address, &token(&place, "one", "0"), json!({}));
+    // More than there is room for, and each begins a request that it does not end.
+    let mut crowd: Vec<TcpStream> = (0..600)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&address).unwrap();
+            write!(stream, "POST /mcp HTTP/1.1\r\nHost: {address}\r\n").unwrap();
+            stream
+        })
+        .collect();
+    assert_eq!(one.done("agora_subagents_list", json!({}))["subagents"][0]["name"], "asker");
+    // Who came first was let go, without a word.
+    let mut said = Vec::new();
+    let end = crowd[0].read_to_end(&mut said);
+    let is_closed =
+        end.as_ref().map_or_else(|error| error.kind() == ErrorKind::ConnectionReset, |read| *read == 0);
+    assert!(said.is_empty() && is_closed, "{end:?}: {said:?}");
 }
 
 #[test]

@@ -79,7 +79,7 @@ async def main():
                     read = await client.read_resource(request["uri"])
                     answer = read.model_dump(mode="json", by_alias=True, exclude_none=True)
                 elif request["do"] == "resources":
-                    listed = await client.list_resources()
+                    listed = await client.list_resources(cursor=request.get("cursor"))
                     answer = listed.model_dump(mode="json", by_alias=True, exclude_none=True)
                 elif request["do"] == "subscribe":
                     await client.session.subscribe_resource(request["uri"])

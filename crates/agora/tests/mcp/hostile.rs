@@ -135,6 +135,60 @@ fn arguments_that_are_too_large_too_many_or_unknown_are_refused_and_the_server_l
 }
 
 #[test]
+fn what_comes_before_a_request_or_is_none_is_left_aside() {
+    let place = place();
+    let late = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let stray = json!({"jsonrpc": "2.0", "id": 7, "result": {}});
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}});
+    let mut wire = Wire::start(&place, json!({}));
+    for message in [&late, &stray, &cancel] {
+        wire.send(message);
+    }
+    wire.send_bytes(b"{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"\xff\xfe\"}\n");
+    wire.send_text(&"[".repeat(100_000));
+    assert_eq!(wire.request("tools/list", json!({}))["result"]["tools"].as_array().unwrap().len(), 9);
+    // And afterwards.
+    for message in [&late, &stray, &cancel] {
+        wire.send(message);
+    }
+    assert_eq!(wire.call("agora_envs_list", json!({}))["result"]["isError"], false);
+    // Many at once are no request of these versions, and what is posted twice under one id is answered at least once.
+    wire.send(&json!([{"jsonrpc": "2.0", "id": 1, "method": "ping"}]));
+    assert_eq!(wire.receive()["error"]["code"], -32600);
+    assert!(wire.close().success());
+}
+
+/// Whatever is wrong with the home, a model reads it in a result, and standard output has nothing but protocol.
+#[test]
+fn a_damaged_ledger_is_told_as_an_error() {
+    let place = place();
+    let mut before = Wire::start(&place, json!({}));
+    before.dispatch("asker");
+    before.done("agora_wait", json!({}));
+    assert!(before.close().success());
+    for file in ["ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"] {
+        let path = place.cli.agora_home().join(file);
+        if path.exists() {
+            std::fs::write(path, "no ledger at all ".repeat(1000)).unwrap();
+        }
+    }
+    let mut wire = Wire::start(&place, json!({}));
+    for (tool, arguments) in [
+        ("agora_dispatch", json!({"subagent": "asker"})),
+        ("agora_wait", json!({})),
+        ("agora_questions_list", json!({})),
+        ("agora_dispatch_describe", json!({"id": "@"})),
+    ] {
+        let refused = refusal(&wire.call(tool, arguments));
+        assert_eq!(refused["code"], "ledger-damaged", "{tool}: {refused}");
+    }
+    let listed = wire.request("resources/list", json!({}));
+    assert_eq!(listed["error"]["code"], -32603, "{listed}");
+    assert_eq!(wire.request("tools/list", json!({}))["result"]["tools"].as_array().unwrap().len(), 9);
+    assert!(wire.close().success());
+}
+
+#[test]
 fn a_client_that_vanishes_in_mid_wait_loses_nothing() {
     let place = place();
     let gate = place.cli.share("gate", "");

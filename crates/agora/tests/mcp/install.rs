@@ -39,11 +39,59 @@ fn each_client_has_its_entry_where_it_looks_for_it() {
 #[test]
 fn a_file_that_cannot_be_changed_safely_is_left_alone() {
     let place = Place::new();
-    let written = "{\n  // mine\n  \"servers\": {}\n}\n";
-    place.cli.write(".vscode/mcp.json", written);
-    let said = place.cli.run(&["mcp", "install", "--client", "vscode"]).failure(2);
-    assert!(said.contains("add this by hand"), "{said}");
-    assert_eq!(fs::read_to_string(place.cli.work().join(".vscode/mcp.json")).unwrap(), written);
+    // Claude Code reads no comments, and nobody reads what does not end.
+    for (client, file, written) in [
+        ("claude", ".mcp.json", "{\n  // mine\n  \"mcpServers\": {}\n}\n"),
+        ("vscode", ".vscode/mcp.json", "{\n  /* mine\n  \"servers\": {}\n}\n"),
+        ("gemini", "../home/.gemini/settings.json", "{\"mcpServers\": [],}\n"),
+    ] {
+        let path = place.cli.work().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, written).unwrap();
+        let said = place.cli.run(&["mcp", "install", "--client", client]).failure(2);
+        assert!(said.contains("add this by hand"), "{said}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), written);
+    }
+}
+
+#[test]
+fn comments_stay_where_a_client_reads_them() {
+    let place = Place::new();
+    let agora = "{\"args\":[\"mcp\"],\"command\":\"agora\"";
+    for (client, file, written, grown) in [
+        (
+            "vscode",
+            ".vscode/mcp.json",
+            "{\n  // mine\n  \"servers\": {\n    \"other\": {\"command\": \"x\"}, // keep\n  },\n}\n",
+            format!(
+                "{{\n  // mine\n  \"servers\": {{\n    \"agora\": {agora},\"type\":\"stdio\"}},\n    \"other\": {{\"command\": \"x\"}}, // keep\n  }},\n}}\n"
+            ),
+        ),
+        (
+            "gemini",
+            "../home/.gemini/settings.json",
+            "{ \"theme\": \"dark\" /* \"mcpServers\": {} */ }\n",
+            format!(
+                "{{\n  \"mcpServers\": {{\n    \"agora\": {agora}}}\n  }}, \"theme\": \"dark\" /* \"mcpServers\": {{}} */ }}\n"
+            ),
+        ),
+        (
+            "opencode",
+            "opencode.jsonc",
+            "// ours\n{\"mcp\": {}}\n",
+            "// ours\n{\"mcp\": {\n    \"agora\": {\"command\":[\"agora\",\"mcp\"],\"enabled\":true,\"type\":\"local\"}\n  }}\n".to_owned(),
+        ),
+    ] {
+        let path = place.cli.work().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, written).unwrap();
+        let said = place.cli.run(&["mcp", "install", "--client", client]);
+        assert!(said.stderr.contains("to undo it, take out of these files what was added"), "{}", said.stderr);
+        assert_eq!(fs::read_to_string(&path).unwrap(), grown, "{client}");
+        let again = place.cli.run(&["mcp", "install", "--client", client, "--json"]).json();
+        assert!(again.as_array().unwrap().iter().all(|file| file["changed"] == false), "{client}: {again}");
+    }
+    assert!(!place.cli.work().join("opencode.json").exists(), "who has the one does not want the other");
 }
 
 #[test]

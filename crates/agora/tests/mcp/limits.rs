@@ -100,6 +100,86 @@ fn calls_at_once_are_counted_one_after_the_other() {
     assert_eq!((accepted, dispatched(&place)), (2, 4));
 }
 
+/// One token, two servers of the same home, calls at once: what the user allows is allowed once.
+#[test]
+fn two_servers_count_the_same_dispatches() {
+    let place = place("[mcp]\nmax_live = 3\nmax_dispatches = 5\n");
+    let (servers, token) = ([listen(&place), listen(&place)], token(&place, "nightly", "0"));
+    let clients = servers.each_ref().map(|(address, _)| Web::new(address, &token, json!({})));
+    let started = at_once(&clients, &many("sleeper", 1), 6);
+    assert_eq!((started.len(), dispatched(&place)), (3, 3), "three of twelve");
+    for client in &clients {
+        refused(&client.call("agora_dispatch", many("quick", 1)), "limit-live");
+    }
+    for thread in &started {
+        clients[0].done("agora_dispatch_cancel", json!({"id": thread}));
+    }
+    // Of those that belong together, none is recorded where there is not room for all.
+    refused(&clients[1].call("agora_dispatch", many("quick", 3)), "limit-dispatches");
+    assert_eq!(dispatched(&place), 3);
+    let more = at_once(&clients, &many("sleeper", 2), 3);
+    assert_eq!((more.len(), dispatched(&place)), (2, 5), "one call of six");
+    drop((clients, servers));
+    // A server that starts anew counts what others let in.
+    let (address, _server) = listen(&place);
+    let again = Web::new(&address, &token, json!({}));
+    for thread in &more {
+        again.done("agora_dispatch_cancel", json!({"id": thread}));
+    }
+    refused(&again.call("agora_dispatch", many("quick", 1)), "limit-dispatches");
+    assert_eq!(dispatched(&place), 5);
+}
+
+/// Makes the same call of several clients, each as often at once, and returns the threads that came of it.
+fn at_once(clients: &[Web], call: &Value, times: usize) -> Vec<String> {
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = clients
+            .iter()
+            .flat_map(|client| std::iter::repeat_n(client, times))
+            .map(|client| scope.spawn(move || client.call("agora_dispatch", call.clone())))
+            .collect();
+        let answers = calls.into_iter().map(|call| call.join().unwrap());
+        let started = answers.flat_map(|answer| match answer["result"]["isError"].as_bool() {
+            Some(false) => answer["result"]["structuredContent"]["dispatches"].as_array().unwrap().clone(),
+            _ => {
+                let code = refusal(&answer)["code"].clone();
+                assert!(code == "limit-live" || code == "limit-dispatches", "{answer}");
+                Vec::new()
+            }
+        });
+        started.map(|one| one["threadId"].as_str().unwrap().to_owned()).collect()
+    })
+}
+
+#[test]
+fn a_call_that_was_made_before_is_not_refused_for_want_of_room() {
+    let place = place("[mcp]\nmax_live = 2\nmax_dispatches = 2\n");
+    let mut wire = Wire::start(&place, json!({}));
+    let call = json!({"subagent": "sleeper", "inputs": [{}, {}], "idempotencyKey": "nightly"});
+    let first = wire.done("agora_dispatch", call.clone());
+    refused(&wire.call("agora_dispatch", many("quick", 1)), "limit-live");
+    let again = wire.done("agora_dispatch", call);
+    for place in 0..2 {
+        assert_eq!(again["dispatches"][place]["threadId"], first["dispatches"][place]["threadId"]);
+    }
+    assert_eq!(dispatched(&place), 2);
+}
+
+/// What is counted is an index that ends where the limit does: it is the same work however many there were.
+#[test]
+fn many_dispatches_are_counted_too() {
+    let place = place("[mcp]\nmax_dispatches = 1000\n");
+    let (address, _server) = listen(&place);
+    let nightly = Web::new(&address, &token(&place, "nightly", "0"), json!({}));
+    let started = nightly.done("agora_dispatch", many("quick", 1));
+    nightly.done("agora_wait", json!({}));
+    place.fill(started["dispatches"][0]["dispatchId"].as_str().unwrap(), 0..998);
+    nightly.done("agora_dispatch", many("quick", 1));
+    let full = refusal(&nightly.call("agora_dispatch", many("quick", 1)));
+    assert_eq!(full["code"], "limit-dispatches");
+    assert!(full["message"].as_str().unwrap().starts_with("you have started 1000 dispatches"), "{full}");
+}
+
 #[test]
 fn nobody_passes_for_another_by_a_label() {
     let place = place("");

@@ -5,11 +5,13 @@
 mod agents;
 mod clients;
 mod doors;
+mod expired;
 mod hostile;
 mod http;
 mod install;
 mod interop;
 mod limits;
+mod listed;
 mod orchestrator;
 mod support;
 mod tasks;

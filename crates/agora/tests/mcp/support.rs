@@ -1,10 +1,12 @@
 //! A home with agents that are shell scripts, and two clients: one that others wrote, and one that says whatever a test wants.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use agora_engine::{Agora, Settings};
 use agora_testkit::cli::Cli;
+use agora_testkit::ledger::fill;
 use agora_testkit::part;
 use serde_json::{Value, json};
 
@@ -40,6 +42,17 @@ impl Place {
 
     pub(crate) fn thread(&self, id: &str) -> Value {
         self.cli.run(&["thread", "show", id, "--json"]).json()
+    }
+
+    /// Records as many threads that began like that of a dispatch, and wait for an answer.
+    pub(crate) fn fill(&self, like: &str, numbers: std::ops::Range<u64>) {
+        let settings = Settings::with_worker(env!("CARGO_BIN_EXE_agora"));
+        let agora = Agora::open(self.cli.agora_home()).with_settings(settings);
+        let ledger = agora.engine().unwrap().world().ledger.clone();
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let like = ledger.dispatch(&like.parse().unwrap()).await.unwrap().unwrap().job;
+            fill::paused(&ledger, &like, numbers).await;
+        });
     }
 
     /// Returns what a dispatch's worker was told.
@@ -157,6 +170,30 @@ impl Drop for Python {
     }
 }
 
+/// Returns what every request of the newest version says of its client.
+fn newest(capabilities: Value) -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "wire", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    })
+}
+
+/// Makes the command that starts `examples/mcp_fixtures` on a home. `None`: it was not built, because only some targets were.
+pub(crate) fn stand_in(place: &Place) -> Option<Command> {
+    let agora = Path::new(env!("CARGO_BIN_EXE_agora"));
+    let program = agora.parent().unwrap().join("examples/mcp_fixtures");
+    if !program.is_file() {
+        part::skipped("examples/mcp_fixtures is not built; `cargo test -p agora` builds it");
+        return None;
+    }
+    let set = place.cli.command::<&str>(&[]);
+    let mut stand_in = agora_testkit::cli::command(program.to_str().unwrap());
+    stand_in.arg(agora).env_clear().envs(set.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    stand_in.current_dir(place.cli.work());
+    Some(stand_in)
+}
+
 /// A client of our own, line by line.
 pub(crate) struct Wire {
     pub(crate) child: Child,
@@ -169,13 +206,7 @@ pub(crate) struct Wire {
 impl Wire {
     /// Starts a server, and speaks the newest version without a handshake.
     pub(crate) fn start(place: &Place, capabilities: Value) -> Self {
-        let mut wire = Self::open(place, &["mcp"]);
-        wire.meta = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": "wire", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": capabilities,
-        });
-        wire
+        Self::with_newest(place.cli.command(&["mcp"]), capabilities)
     }
 
     /// Starts a server, and shakes hands as the older versions do.
@@ -189,8 +220,18 @@ impl Wire {
     }
 
     pub(crate) fn open(place: &Place, arguments: &[&str]) -> Self {
-        let mut child =
-            place.cli.command(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        Self::with(place.cli.command(arguments))
+    }
+
+    /// Speaks with a server that is started so, in the newest version.
+    pub(crate) fn with_newest(server: Command, capabilities: Value) -> Self {
+        let mut wire = Self::with(server);
+        wire.meta = newest(capabilities);
+        wire
+    }
+
+    fn with(mut server: Command) -> Self {
+        let mut child = server.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         Self { child, stdin, stdout, next: 0, meta: Value::Null }
@@ -201,9 +242,12 @@ impl Wire {
     }
 
     pub(crate) fn send_text(&mut self, text: &str) {
+        self.send_bytes(format!("{text}\n").as_bytes());
+    }
+
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
         let stdin = self.stdin.as_mut().unwrap();
-        stdin.write_all(text.as_bytes()).unwrap();
-        stdin.write_all(b"\n").unwrap();
+        stdin.write_all(bytes).unwrap();
         stdin.flush().unwrap();
     }
 

@@ -19,7 +19,7 @@ pub(crate) fn listen(place: &Place) -> (String, Listening) {
 }
 
 /// Ends with the test.
-pub(crate) struct Listening(std::process::Child);
+pub(crate) struct Listening(pub(crate) std::process::Child);
 
 impl Drop for Listening {
     fn drop(&mut self) {

@@ -9,8 +9,8 @@ use agora_core::entry::Entry;
 use agora_core::job::Job;
 use agora_core::provider::Outage;
 use agora_core::provider::ledger::{
-    Append, Checked, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError, OpenFilter,
-    OpenQuestion, Outgoing, Paper, Tally, ThreadView, Watch,
+    Allowance, Append, Checked, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError,
+    OpenFilter, OpenQuestion, Outgoing, Paper, Tally, ThreadView, Watch,
 };
 use agora_core::{DispatchId, Name, Namespace, ThreadId, Timestamp};
 use async_trait::async_trait;
@@ -122,6 +122,11 @@ impl Ledger for Seams {
     async fn list(&self, filter: &Filter) -> Result<Vec<DispatchRow>, LedgerError> {
         self.pause().await;
         whole(self.ledger.list(filter))
+    }
+
+    async fn allows(&self, allowance: &Allowance) -> Result<(), LedgerError> {
+        self.pause().await;
+        whole(self.ledger.allows(allowance))
     }
 
     async fn questions(&self, filter: &OpenFilter) -> Result<Vec<OpenQuestion>, LedgerError> {

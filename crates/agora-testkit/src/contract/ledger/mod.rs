@@ -1,4 +1,5 @@
 mod agenda;
+mod allowance;
 mod list;
 mod queue;
 mod record;
@@ -38,6 +39,8 @@ pub async fn ledger(make: &dyn Fn(Arc<dyn Clock>) -> Box<dyn Ledger>) {
     queue::room(&scene()).await;
     queue::room_at_once(&scene()).await;
     queue::claims(&scene()).await;
+    allowance::kept_to(&scene()).await;
+    allowance::at_once(&scene()).await;
     agenda::carried(&scene()).await;
     agenda::due(&scene()).await;
     agenda::question_timers(&scene()).await;

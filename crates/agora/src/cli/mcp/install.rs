@@ -7,7 +7,8 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::entered::Entered;
-use super::{json_text, toml_text};
+use super::json_text::{self, Dialect};
+use super::toml_text;
 use crate::cli::Context;
 use crate::config::variable_os;
 use crate::exit::Exit;
@@ -19,7 +20,7 @@ const SKILL: &str = include_str!("../../../../../plugins/agora/skills/agora/SKIL
 /// Enter the server for a client
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Enter the server for a client: shows what is added to which file, and writes it. What is there already stays as it is, also a skill that you changed; a file that cannot be changed safely is left alone, and what to add is shown.\n\nFor clients that read `.agents/skills`, the skill that teaches an agent to use it is put there, too.",
+    long_about = "Enter the server for a client: shows what is added to which file, and writes it. What is there already stays as it is, also a skill that you changed; a file that cannot be changed safely is left alone, and what to add is shown. Comments stay where the client allows them.\n\nTo undo it, take the entry `agora` out of that file, and `.agents/skills/agora` away: nothing else was touched.\n\nFor clients that read `.agents/skills`, the skill that teaches an agent to use it is put there, too.",
     after_help = "Examples:\n  agora mcp install --client claude\n  agora mcp install --client codex --dry-run"
 )]
 pub(super) struct Install {
@@ -39,7 +40,7 @@ enum Client {
     Codex,
     /// Gemini CLI: `~/.gemini/settings.json`
     Gemini,
-    /// OpenCode: `opencode.json` of the project
+    /// OpenCode: `opencode.json` of the project, or `opencode.jsonc` where it has that
     Opencode,
     /// Visual Studio Code: `.vscode/mcp.json` of the project
     Vscode,
@@ -93,6 +94,9 @@ impl Install {
             || changes.iter().map(|change| format!("{}\n", change.path.display())).collect::<String>();
         context.ui.result(|| &files, paths)?;
         context.ui.hint("start the client anew; its agent then has the tools `agora_…`");
+        if changes.iter().any(is_written) {
+            context.ui.hint("to undo it, take out of these files what was added: nothing else was touched");
+        }
         Ok(Exit::Done)
     }
 }
@@ -108,11 +112,12 @@ impl Client {
             }
             Self::Opencode => {
                 let entry = json!({"type": "local", "command": ["agora", "mcp"], "enabled": true});
-                (project(context).join("opencode.json"), ["mcp", "agora"], entry)
+                (opencode(context), ["mcp", "agora"], entry)
             }
             Self::Codex => return codex(),
         };
-        let entered = json_text::enter(&read(&path)?, keys, &entry);
+        let dialect = if self == Self::Claude { Dialect::Plain } else { Dialect::Commented };
+        let entered = json_text::enter(&read(&path)?, dialect, keys, &entry);
         change(path, entered, format!("\"{}\": {{ \"{}\": {entry} }}", keys[0], keys[1]), "JSON")
     }
 }
@@ -136,6 +141,13 @@ fn change(path: PathBuf, entered: Entered, added: String, form: &str) -> Result<
 
 fn plain() -> Value {
     json!({"command": "agora", "args": ["mcp"]})
+}
+
+/// Returns OpenCode's file. It reads both, and who has one does not want a second.
+fn opencode(context: &Context) -> PathBuf {
+    let (plain, commented) =
+        (project(context).join("opencode.json"), project(context).join("opencode.jsonc"));
+    if commented.is_file() && !plain.exists() { commented } else { plain }
 }
 
 fn codex() -> Result<Change, Failure> {

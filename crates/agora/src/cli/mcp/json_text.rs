@@ -1,16 +1,38 @@
 //! One entry more in a person's JSON file, and every other byte of it as they wrote it.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
+use super::comments::{blanked, string_end};
 use super::entered::Entered;
 
+/// What the program whose file it is reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    Plain,
+    /// Also comments, and a comma after the last entry.
+    Commented,
+}
+
+impl Dialect {
+    /// Returns a text as plain JSON, each byte where it was.
+    fn plain(self, text: &str) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Plain => Some(Cow::Borrowed(text)),
+            Self::Commented => blanked(text).map(Cow::Owned),
+        }
+    }
+}
+
 /// Enters a value below two keys. What comes of it is read again before anybody writes it.
-pub(super) fn enter(text: &str, keys: [&str; 2], entry: &Value) -> Entered {
+pub(super) fn enter(text: &str, dialect: Dialect, keys: [&str; 2], entry: &Value) -> Entered {
     let [outer, inner] = keys;
     if text.trim().is_empty() {
         return Entered::Text(format!("{:#}\n", json!({outer: {inner: entry}})));
     }
-    let Ok(before) = serde_json::from_str::<Map<String, Value>>(text) else { return Entered::Unfit };
+    let Some(plain) = dialect.plain(text) else { return Entered::Unfit };
+    let Ok(before) = serde_json::from_str::<Map<String, Value>>(&plain) else { return Entered::Unfit };
     match before.get(outer) {
         Some(Value::Object(entries)) => match entries.get(inner) {
             Some(there) if holds(there, entry) => return Entered::Already,
@@ -20,11 +42,12 @@ pub(super) fn enter(text: &str, keys: [&str; 2], entry: &Value) -> Entered {
         Some(_) => return Entered::Unfit,
         None => {}
     }
-    let Some(grown) = grown(text, &before, keys, entry) else { return Entered::Unfit };
+    let Some(grown) = grown((text, &plain), &before, keys, entry) else { return Entered::Unfit };
     let mut wanted = Value::Object(before);
     wanted[outer][inner] = entry.clone();
     // A key that stands twice is read as its last, and may have been added to as its first.
-    let fits = serde_json::from_str::<Value>(&grown).is_ok_and(|after| after == wanted);
+    let after = dialect.plain(&grown).and_then(|plain| serde_json::from_str::<Value>(&plain).ok());
+    let fits = after.is_some_and(|after| after == wanted);
     if fits { Entered::Text(grown) } else { Entered::Unfit }
 }
 
@@ -34,16 +57,22 @@ fn holds(there: &Value, entry: &Value) -> bool {
     fields.all(|(key, value)| there.get(key) == Some(value))
 }
 
-fn grown(text: &str, whole: &Map<String, Value>, [outer, inner]: [&str; 2], entry: &Value) -> Option<String> {
+/// Adds the entry to a text, at a place that is looked for in what of it is plain JSON.
+fn grown(
+    (text, plain): (&str, &str),
+    whole: &Map<String, Value>,
+    [outer, inner]: [&str; 2],
+    entry: &Value,
+) -> Option<String> {
     match whole.get(outer).and_then(Value::as_object) {
         Some(entries) => {
-            let at = opening_of(text, outer)?;
+            let at = opening_of(plain, outer)?;
             let comma = if entries.is_empty() { "" } else { "," };
             let added = format!("\n    \"{inner}\": {entry}{comma}");
             Some(insert(text, at, &added, entries.is_empty(), "  "))
         }
         None => {
-            let at = text.find('{')? + 1;
+            let at = plain.find('{')? + 1;
             let comma = if whole.is_empty() { "" } else { "," };
             let added = format!("\n  \"{outer}\": {{\n    \"{inner}\": {entry}\n  }}{comma}");
             Some(insert(text, at, &added, whole.is_empty(), ""))
@@ -84,23 +113,12 @@ fn opening_of(text: &str, key: &str) -> Option<usize> {
     None
 }
 
-fn string_end(bytes: &[u8], from: usize) -> Option<usize> {
-    let mut place = from + 1;
-    loop {
-        match bytes.get(place)? {
-            b'\\' => place += 2,
-            b'"' => return Some(place + 1),
-            _ => place += 1,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn entered(text: &str) -> Entered {
-        enter(text, ["mcpServers", "agora"], &json!({"command": "agora"}))
+        enter(text, Dialect::Plain, ["mcpServers", "agora"], &json!({"command": "agora"}))
     }
 
     #[track_caller]
@@ -141,6 +159,35 @@ mod tests {
         grown(
             "{\"deep\": {\"mcpServers\": {\"x\": 1}}, \"say\": \"\\\"mcpServers\\\": {\", \"mcpServers\": {\"y\": 2}}",
         );
+    }
+
+    #[test]
+    fn comments_stay_where_the_program_reads_them() {
+        let enter = |text: &str| {
+            enter(text, Dialect::Commented, ["mcpServers", "agora"], &json!({"command": "agora"}))
+        };
+        let agora = "\"agora\": {\"command\":\"agora\"}";
+        for (text, expected) in [
+            (
+                "// mine {\n{\n  \"mcpServers\": { // \"x\": {\n  },\n}\n",
+                format!("// mine {{\n{{\n  \"mcpServers\": {{\n    {agora}\n  // \"x\": {{\n  }},\n}}\n"),
+            ),
+            (
+                "{/* \"mcpServers\": {} */ \"mcpServers\": {\n    \"other\": {}, // one\n  }}",
+                format!(
+                    "{{/* \"mcpServers\": {{}} */ \"mcpServers\": {{\n    {agora},\n    \"other\": {{}}, // one\n  }}}}"
+                ),
+            ),
+            (
+                "{ // nothing yet\n}",
+                format!("{{\n  \"mcpServers\": {{\n    {agora}\n  }}\n// nothing yet\n}}"),
+            ),
+        ] {
+            assert_eq!(enter(text), Entered::Text(expected.clone()), "{text}");
+            assert_eq!(enter(&expected), Entered::Already, "{expected}");
+            assert_eq!(entered(text), Entered::Unfit, "not for who reads plain JSON: {text}");
+        }
+        assert_eq!(enter("{/* open"), Entered::Unfit);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `agora mcp`: the server that an agent drives agora through, where it is entered for a client, and tokens for its door over HTTP.
 
 mod around;
+mod comments;
 mod entered;
 mod hints;
 mod install;
@@ -20,7 +21,7 @@ use rmcp::transport::io::stdio_pipes;
 use super::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::mcp::{Desk, Server, Tokens, Trouble, bind};
+use crate::mcp::{Desk, Entrance, Server, Tokens, Trouble, bind};
 use around::Program;
 
 /// A line that is longer is dropped: an input has 1 MiB at most, and escaping may double it.
@@ -83,7 +84,7 @@ async fn serve_stdio(context: &Context, desk: Arc<Desk>) -> Result<(), Failure> 
     let word = format!("{}-{}", std::process::id(), context.config.now().as_millis());
     let server = Server::alone(desk, &word);
     // A client that leaves before it said who it is has nothing to be told.
-    let Ok(running) = server.serve(transport).await else { return Ok(()) };
+    let Ok(running) = server.serve(Entrance::new(transport)).await else { return Ok(()) };
     running.waiting().await.map(drop).map_err(|error| Failure::bug(error.to_string()))
 }
 
