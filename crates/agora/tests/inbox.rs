@@ -218,6 +218,19 @@ fn run_here(cli: &Cli, id: &str, question: &str) -> Terminal {
     Terminal::start(command, 80)
 }
 
+/// Whoever pressed keys while the agent worked had not seen what it would ask.
+#[test]
+fn what_was_typed_before_the_question_was_there_is_no_answer_to_it() {
+    let cli = cli();
+    let mut terminal = run_here(&cli, "bored", WHICH);
+    terminal.press("2\r\rxx\r");
+    terminal.read_until("esc leaves it open");
+    terminal.press("\x1b");
+    let (seen, code) = terminal.finish();
+    assert_eq!(code, Some(4), "{seen}");
+    assert_eq!(state_of(&cli, "bored")["questions"][0]["state"], "open", "{seen}");
+}
+
 /// A route on which nobody is in time, so that whoever answers first is the first to look at the clock.
 const NO_TIME: &str =
     "[[route]]\nmatch = { label = \"late\" }\nexpire_after = \"1ms\"\nat_expiry = \"use-default\"\n";

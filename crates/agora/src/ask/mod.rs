@@ -61,8 +61,9 @@ pub(crate) fn word(question: &str) -> io::Result<String> {
     Ok(line)
 }
 
-/// Asks every item of a question in turn.
+/// Asks every item of a question in turn. An answer counts once: the enter key of somebody who was bored by a long dispatch is none.
 pub(crate) fn ask(question: &Question, offer: Offer<'_>) -> io::Result<Asked> {
+    keys::forget()?;
     let mut replies = Vec::new();
     let several = question.items().len() > 1;
     for (number, item) in (1..).zip(question.items()) {
