@@ -358,6 +358,23 @@ fn a_word_that_names_a_question_is_no_answer_to_it() {
     until_nothing_runs(&cli);
 }
 
+/// Every dispatch has digits that a question of it would have. One that asked nothing makes the beginning of an id no less clear.
+#[test]
+fn the_beginning_of_a_questions_id_is_compared_with_questions() {
+    let cli = cli();
+    let register = ["subagent", "register", "--name", "silent", "--runtime", "command", "--", "true"];
+    cli.run(&register).success();
+    cli.run(&["dispatch", "run", "--subagent", "silent", "--dispatch-id", "d_alike0"]).success();
+    let silent = cli.run(&["answer", "q_alike", "sqlite"]);
+    assert!(silent.stderr.contains("has asked nothing"), "{}", silent.stderr);
+    pause(&cli, "alike1", WHICH);
+    cli.run(&["answer", "q_alike", "sqlite"]).success();
+    pause(&cli, "alike2", WHICH);
+    let ambiguous = cli.run(&["answer", "q_alike", "sqlite"]);
+    assert!(ambiguous.stderr.contains("`q_alike2`, `q_alike1`\n"), "{}", ambiguous.stderr);
+    until_nothing_runs(&cli);
+}
+
 #[test]
 fn a_look_at_a_question_tells_how_it_is_answered_or_what_became_of_it() {
     let cli = cli();
