@@ -254,11 +254,21 @@ impl Question {
     }
 }
 
+/// Tells whether there is nothing to see in a text: spaces, control characters, and letters that have no shape.
+fn is_blank(text: &str) -> bool {
+    let has_no_shape = |letter: char| {
+        matches!(letter, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}')
+    };
+    text.chars().all(|letter| letter.is_whitespace() || letter.is_control() || has_no_shape(letter))
+}
+
 fn check_item(place: usize, mut raw: RawItem) -> Result<Item, QuestionError> {
-    if raw.question.trim().is_empty() {
+    if is_blank(&raw.question) {
         return Err(QuestionError::Blank(place));
     }
-    if raw.options.iter().any(|choice| choice.label.trim().is_empty()) {
+    if raw.options.iter().any(|choice| is_blank(&choice.label)) {
         return Err(QuestionError::BlankOption(place));
     }
     if labels(&raw).len() < raw.options.len() {
@@ -342,6 +352,8 @@ mod tests {
         let cases = [
             (json!([]), "no item"),
             (json!([{"question": " "}]), "item 1 has a blank question"),
+            (json!([{"question": "\u{200b}\u{2060} \u{202e}\0"}]), "item 1 has a blank question"),
+            (json!([{"question": "a", "options": [{"label": "\u{3164}"}]}]), "blank label"),
             (
                 json!([{"question": "a"}, {"question": "b", "id": "q1"}]),
                 "item 2 has the id of an earlier one",

@@ -8,7 +8,7 @@ use agora_core::catalogue::near;
 use agora_core::job::Job;
 use agora_core::provider::ground::CameHome;
 use agora_core::provider::lease::Lease;
-use agora_core::provider::ledger::{Allowance, DispatchRow, Filter, LedgerError, Paper};
+use agora_core::provider::ledger::{Allowance, DispatchRow, Filter, LedgerError, Paper, StateWord};
 use agora_core::provider::shelf::Shelf;
 use agora_core::secret::{SecretRef, SecretValue};
 use agora_core::state::ThreadState;
@@ -202,7 +202,16 @@ impl Agora {
         let asked = text.strip_prefix("q_").map(|digits| format!("d_{digits}"));
         let prefix = asked.unwrap_or_else(|| text.to_owned());
         if prefix.starts_with("d_") || prefix.starts_with("t_") {
-            let rows = self.dispatches(&Filter { prefix: Some(prefix), most: NEAR, ..any.clone() }).await?;
+            let begins = Filter { prefix: Some(prefix), most: NEAR, ..any.clone() };
+            // Whoever names a question means one that was asked, and not another dispatch that begins with the same digits.
+            if text.starts_with("q_") {
+                let asked = Some(vec![StateWord::NeedsInput]);
+                let rows = self.dispatches(&Filter { states: asked, ..begins.clone() }).await?;
+                if !rows.is_empty() {
+                    return self.only_one(text, rows);
+                }
+            }
+            let rows = self.dispatches(&begins).await?;
             return self.only_one(text, rows);
         }
         let Ok(label) = text.parse::<Name>() else { return Err(unknown()) };

@@ -112,7 +112,7 @@ fn steps(bootstrap: Bootstrap, desk: &mut Desk) -> Result<Ending, Fault> {
     if let Some(channel) = invoked.channel.take() {
         channel.stop(desk); // 12
     }
-    let evidence = gather(&mut invoked, &desk.place.work()); // 13
+    let evidence = gather(&mut invoked, &desk.place); // 13
     capture::capture(&invoked, desk);
     Ok(decide(evidence, desk.cancel.is_asked()))
 }

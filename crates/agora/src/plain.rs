@@ -4,8 +4,7 @@
 /// writing. Line breaks and tabs stay.
 pub(crate) fn plain(text: &str) -> String {
     let obeyed = |character: char| {
-        let turns =
-            matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        let turns = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         turns || character.is_control() && !matches!(character, '\n' | '\t')
     };
     text.replace("\r\n", "\n").chars().map(|one| if obeyed(one) { '\u{fffd}' } else { one }).collect()
@@ -88,7 +87,10 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_obey_is_seen_and_not_done() {
-        assert_eq!(plain("a\x1b[2Jb\r\nc\td\u{9b}e\u{202e}f"), "a\u{fffd}[2Jb\nc\td\u{fffd}e\u{fffd}f");
+        assert_eq!(
+            plain("a\x1b[2Jb\r\nc\td\u{9b}e\u{202e}f\u{61c}"),
+            "a\u{fffd}[2Jb\nc\td\u{fffd}e\u{fffd}f\u{fffd}"
+        );
         assert_eq!(plain("Größe: 3 µm 🙂"), "Größe: 3 µm 🙂");
     }
 

@@ -279,7 +279,10 @@ pub(crate) fn whole(result: &DispatchResult) -> String {
         format!("thread:      {}", result.thread_id),
         format!("state:       {}", result.state),
         format!("subagent:    {}@{}", result.subagent, result.resolved.subagent.content_hash),
-        format!("target:      {} (isolation: {})", result.target, result.isolation.level),
+        match &result.isolation {
+            Some(wall) => format!("target:      {} (isolation: {})", result.target, wall.level),
+            None => format!("target:      {}", result.target),
+        },
         format!("accepted:    {}", result.accepted_at),
     ];
     lines.extend(result.person.as_ref().map(|person| format!("person:      {person} took it over")));

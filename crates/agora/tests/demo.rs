@@ -288,6 +288,59 @@ fn a_real_agent_gets_no_answer_that_nobody_gave() {
     assert_eq!((stranger.left(), stranger.alive()), (Vec::new(), Vec::new()));
 }
 
+/// A real agent's question is in the user's own inbox. Nobody answers it once its demo was killed, and what it rests on goes: the next
+/// demo, scripted or not, takes it away, and nothing that somebody plays with or keeps.
+#[test]
+fn what_a_killed_demo_left_open_in_the_users_inbox_is_cancelled_by_the_next() {
+    let stranger = with_asking_claude();
+    let open = || -> Vec<String> {
+        let open = stranger.run(&["inbox", "--json"]).json();
+        open.as_array().unwrap().iter().map(|asked| asked["threadId"].as_str().unwrap().to_owned()).collect()
+    };
+    let start = |arguments: &[&str], dir: &Path| {
+        let mut command = stranger.command(&[&["demo", "--agent", "claude"], arguments].concat());
+        command.env("TMPDIR", dir);
+        let mut terminal = Terminal::start(command, 80);
+        terminal.read_until("esc leaves it open");
+        terminal
+    };
+    let kill = |terminal: Terminal| {
+        terminal.kill();
+        until("nothing runs", || stranger.alive().is_empty());
+    };
+    let mut kept = start(&["--keep"], &stranger.temporary);
+    kept.press("\x1b");
+    assert_eq!(kept.finish().1, Some(0));
+    let [kept] = open().try_into().unwrap();
+    // Everything but what is kept.
+    let asked = || -> Vec<String> { open().into_iter().filter(|thread| *thread != kept).collect() };
+    kill(start(&[], &stranger.temporary));
+    let [first] = asked().try_into().unwrap();
+    // A place that went with the machine's next start is not there to be swept.
+    let elsewhere = stranger.cli.work().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    kill(start(&[], &elsewhere));
+    fs::remove_dir_all(&elsewhere).unwrap();
+    let [second] = asked().try_into().unwrap();
+    let played = start(&[], &stranger.temporary);
+    let [third] = asked().try_into().unwrap();
+    assert_ne!((&first, &second), (&second, &third));
+
+    let scripted = stranger.run(&["demo"]);
+    assert_eq!((scripted.code, scripted.stderr.as_str()), (Some(0), ""), "there is nothing that is nobody's");
+    assert_eq!(open(), [kept.clone(), third.clone()], "one is kept, and somebody plays with the other");
+    kill(played);
+    let scripted = stranger.run(&["demo"]);
+    let told = format!("cancelled what a demo left open that was killed: {third}\n");
+    assert_eq!((scripted.code, scripted.stderr), (Some(0), told));
+    assert_eq!(open(), [kept.as_str()]);
+    for thread in [first, second, third] {
+        let thread = stranger.run(&["thread", "show", &thread, "--json"]).json();
+        let states = (&thread["state"], &thread["questions"][0]["state"]);
+        assert_eq!(states, (&"cancelled".into(), &"cancelled".into()));
+    }
+}
+
 /// The same with the real Claude Code, against a scripted model: it asks, its engine is killed, it goes on in its own session.
 #[test]
 fn a_real_agent_can_play() {

@@ -218,6 +218,19 @@ fn run_here(cli: &Cli, id: &str, question: &str) -> Terminal {
     Terminal::start(command, 80)
 }
 
+/// Whoever pressed keys while the agent worked had not seen what it would ask.
+#[test]
+fn what_was_typed_before_the_question_was_there_is_no_answer_to_it() {
+    let cli = cli();
+    let mut terminal = run_here(&cli, "bored", WHICH);
+    terminal.press("2\r\rxx\r");
+    terminal.read_until("esc leaves it open");
+    terminal.press("\x1b");
+    let (seen, code) = terminal.finish();
+    assert_eq!(code, Some(4), "{seen}");
+    assert_eq!(state_of(&cli, "bored")["questions"][0]["state"], "open", "{seen}");
+}
+
 /// A route on which nobody is in time, so that whoever answers first is the first to look at the clock.
 const NO_TIME: &str =
     "[[route]]\nmatch = { label = \"late\" }\nexpire_after = \"1ms\"\nat_expiry = \"use-default\"\n";
@@ -342,6 +355,23 @@ fn a_word_that_names_a_question_is_no_answer_to_it() {
     pause(&cli, "shirts", r#"{"question": "Which?", "options": ["t_shirt", "free", "@"]}"#);
     cli.run(&["answer", "t_shirt"]).success();
     assert_eq!(state_of(&cli, "shirts")["questions"][0]["answer"]["answers"]["q1"], "t_shirt");
+    until_nothing_runs(&cli);
+}
+
+/// Every dispatch has digits that a question of it would have. One that asked nothing makes the beginning of an id no less clear.
+#[test]
+fn the_beginning_of_a_questions_id_is_compared_with_questions() {
+    let cli = cli();
+    let register = ["subagent", "register", "--name", "silent", "--runtime", "command", "--", "true"];
+    cli.run(&register).success();
+    cli.run(&["dispatch", "run", "--subagent", "silent", "--dispatch-id", "d_alike0"]).success();
+    let silent = cli.run(&["answer", "q_alike", "sqlite"]);
+    assert!(silent.stderr.contains("has asked nothing"), "{}", silent.stderr);
+    pause(&cli, "alike1", WHICH);
+    cli.run(&["answer", "q_alike", "sqlite"]).success();
+    pause(&cli, "alike2", WHICH);
+    let ambiguous = cli.run(&["answer", "q_alike", "sqlite"]);
+    assert!(ambiguous.stderr.contains("`q_alike2`, `q_alike1`\n"), "{}", ambiguous.stderr);
     until_nothing_runs(&cli);
 }
 

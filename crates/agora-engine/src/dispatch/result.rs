@@ -55,8 +55,8 @@ pub struct DispatchResult {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outputs_left_out: Vec<LeftOut>,
     pub usage: Option<Usage>,
-    /// What stood between the agent and everything else.
-    pub isolation: Built,
+    /// What stood between the agent and everything else. `None`: its worker has not told yet, or never did.
+    pub isolation: Option<Built>,
     /// Which set of credentials the agent had, never the value.
     pub auth: Option<String>,
     /// Who sat at it, such as `user:ann`, when a person had taken the thread over.
@@ -164,6 +164,7 @@ impl From<Read> for DispatchResult {
     fn from(read: Read) -> Self {
         let Read { view, thread, report, home, stdout, stderr, place } = read;
         let job = view.job;
+        let isolation = report.as_ref().map(|report| report.wall.clone());
         let report = report.unwrap_or_else(|| Report::new(job.dispatch_id.clone(), view.accepted_at));
         let (failure, needs_input) = match &view.state {
             DispatchState::Failed(failure) => (Some(failure.clone()), None),
@@ -201,7 +202,7 @@ impl From<Read> for DispatchResult {
             outputs: report.outputs,
             outputs_left_out: report.outputs_left_out,
             usage: report.usage,
-            isolation: report.wall,
+            isolation,
             auth: report.auth,
             accepted_at: view.accepted_at,
             started_at: view.started_at,

@@ -14,6 +14,7 @@ mod executor;
 mod grounds;
 mod journal;
 mod machine;
+mod named;
 mod people;
 mod scenario;
 mod seams;
@@ -153,7 +154,12 @@ fn everything_that_is_to_happen_happens() {
         "reclaimed",
         "refused: answered before",
         "refused: closed",
+        "refused: duplicate, answered before",
+        "refused: early, unknown",
+        "refused: late, answered before",
+        "refused: late, expired",
         "refused: not entitled",
+        "refused: out of order, answered before",
         "refused: unfit",
         "refused: unknown",
         "reminded",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agora_core::answer::{Answerer, Given};
 use agora_core::route::{AtEnd, CommandStep, Match, Party, Route, Routes, Step, Steps};
-use agora_core::state::AskedQuestion;
+use agora_core::state::{AskedQuestion, Illegal};
 use agora_core::{QuestionId, ThreadId};
 use agora_engine::{Engine, Error, Heard, Refusal, RouteCommands};
 use async_trait::async_trait;
@@ -16,6 +16,9 @@ use crate::seams::Seams;
 
 /// Clocks are a second apart at most when nobody sets them, and a write takes its time.
 pub(crate) const TOLERANCE: i64 = 4_000;
+
+/// About as long as a worker runs, and is waited for.
+const A_WHILE: i64 = 8_000;
 
 /// How somebody answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +39,11 @@ pub(crate) enum Manner {
     Elsewhere,
     /// Ann, before it was asked.
     Early,
+    /// Ann, rightly, and some time later for the question before the last one.
+    OutOfOrder,
 }
 
-const MANNERS: [Manner; 12] = [
+const MANNERS: [Manner; 14] = [
     Manner::Late,
     Manner::Right,
     Manner::Right,
@@ -51,6 +56,8 @@ const MANNERS: [Manner; 12] = [
     Manner::Relayed,
     Manner::Elsewhere,
     Manner::Early,
+    Manner::OutOfOrder,
+    Manner::OutOfOrder,
 ];
 
 pub(crate) fn manner(chance: &mut Chance) -> Manner {
@@ -102,6 +109,11 @@ pub(crate) async fn answer(
     engine: &Engine,
     told: &Told,
 ) {
+    if manner == Manner::OutOfOrder {
+        // She answers, and the thread may ask again before she says the same once more.
+        Box::pin(answer(thread, Manner::Right, machine, engine, told)).await;
+        machine.executor.sleep_until(machine.executor.now() + A_WHILE).await;
+    }
     let asked = machine.journal().thread(thread).and_then(|thread| thread.questions().last().cloned());
     let Some((question, by, words)) = submission(thread, manner, asked.as_ref(), machine) else { return };
     if manner == Manner::Late
@@ -121,7 +133,7 @@ pub(crate) async fn answer(
                 Manner::Right | Manner::Late | Manner::Early => false,
                 Manner::Eve => named,
                 Manner::Relayed => human,
-                Manner::Unfit | Manner::Asker | Manner::Elsewhere => true,
+                Manner::Unfit | Manner::Asker | Manner::Elsewhere | Manner::OutOfOrder => true,
             };
             assert!(!wrong, "{question}: {} may not answer like that, and did", by.principal);
             machine.note("answered");
@@ -139,7 +151,7 @@ pub(crate) async fn answer(
                 None => deed::aside(thread, machine, engine).await,
             }
         }
-        Err(error) => refused(&error, machine),
+        Err(error) => refused(&error, Some(manner), machine),
     }
 }
 
@@ -151,7 +163,7 @@ pub(crate) async fn decline(thread: &ThreadId, machine: &Machine, engine: &Engin
     machine.state().tries.insert((asked.id.clone(), by.principal.clone()));
     match engine.decline(thread, &asked.id, &by).await {
         Ok(_) => machine.note("declined"),
-        Err(error) => refused(&error, machine),
+        Err(error) => refused(&error, None, machine),
     }
 }
 
@@ -180,24 +192,39 @@ fn submission(
             let live = last().filter(|id| !journal.has_ended(id))?;
             (by_digits(live.as_str())?, ann(), "A")
         }
+        Manner::OutOfOrder => {
+            (journal.thread(thread)?.questions().iter().rev().nth(1)?.id.clone(), ann(), "A")
+        }
     })
 }
 
-/// Invariant 7: whatever does not count has a typed outcome.
-fn refused(error: &Error, machine: &Machine) {
+/// Invariant 7: whatever does not count has a typed outcome, by how it was given. `None`: it was declined.
+fn refused(error: &Error, manner: Option<Manner>, machine: &Machine) {
     match error {
-        Error::Answer(refusal) => machine.note(match refusal {
-            Refusal::Unknown(_) => "refused: unknown",
-            Refusal::NotOpen(_) => "refused: not open",
-            Refusal::AnsweredBefore { .. } => "refused: answered before",
-            Refusal::Closed { .. } => "refused: closed",
-            Refusal::Unfit { .. } => "refused: unfit",
-            Refusal::NotEntitled { .. } => "refused: not entitled",
+        Error::Answer(refusal) => machine.note(match (refusal, manner) {
+            (Refusal::Unknown(_), Some(Manner::Early)) => "refused: early, unknown",
+            (Refusal::Unknown(_), _) => "refused: unknown",
+            (Refusal::NotOpen(_), _) => panic!("asking and opening are one write: {error:?}"),
+            (Refusal::AnsweredBefore { .. }, Some(Manner::Right)) => "refused: duplicate, answered before",
+            (Refusal::AnsweredBefore { .. }, Some(Manner::Late)) => "refused: late, answered before",
+            (Refusal::AnsweredBefore { .. }, Some(Manner::OutOfOrder)) => {
+                "refused: out of order, answered before"
+            }
+            (Refusal::AnsweredBefore { .. }, _) => "refused: answered before",
+            (Refusal::Closed { how: Illegal::ExpiredAlready, .. }, Some(Manner::Late)) => {
+                "refused: late, expired"
+            }
+            (Refusal::Closed { .. }, _) => "refused: closed",
+            (Refusal::Unfit { .. }, _) => "refused: unfit",
+            (Refusal::NotEntitled { .. }, _) => "refused: not entitled",
             // Nothing that a question rests on moves in these worlds.
-            Refusal::CannotStart { .. }
-            | Refusal::Changed { .. }
-            | Refusal::Stale { .. }
-            | Refusal::Canonical(_) => panic!("{error:?}"),
+            (
+                Refusal::CannotStart { .. }
+                | Refusal::Changed { .. }
+                | Refusal::Stale { .. }
+                | Refusal::Canonical(_),
+                _,
+            ) => panic!("{error:?}"),
         }),
         // The disk, or a thread that was forgotten meanwhile.
         Error::Carry(_) => {}

@@ -15,6 +15,7 @@ use crate::child::{Ended, Why};
 use crate::fault::Fault;
 use crate::needs_input::file::{self, Found};
 use crate::needs_input::{self, Unreadable};
+use crate::place::Place;
 use crate::steps::fetch::Task;
 
 /// How the dispatch ends.
@@ -54,21 +55,21 @@ enum Limit {
 }
 
 /// Gathers what speaks for an ending.
-pub(crate) fn gather(invoked: &mut Invoked, workspace: &Path) -> Evidence {
-    let exit = &mut invoked.exit;
-    let spoken = exit.asked.take().or_else(|| in_output(&exit.text, workspace));
+pub(crate) fn gather(invoked: &mut Invoked, place: &Place) -> Evidence {
+    let (workspace, exit) = (&place.work(), &mut invoked.exit);
+    let spoken = exit.asked.take().or_else(|| in_output(&exit.text, workspace, &place.inside().work));
     let limit = limit(&invoked.task, &invoked.ended, exit, invoked.minutes_left);
     let verdict = std::mem::replace(&mut exit.verdict, Verdict::Success);
     Evidence { sentinel: needs_input::read_sentinel(workspace), spoken, limit, verdict }
 }
 
-/// Looks for the user input protocol in the final output.
-fn in_output(text: &str, workspace: &Path) -> Option<Result<Question, Unreadable>> {
+/// Looks for the user input protocol in the final output. Behind a wall the agent names its state file as it sees it.
+fn in_output(text: &str, workspace: &Path, seen_as: &Path) -> Option<Result<Question, Unreadable>> {
     match protocol::find(text)? {
         Marker::Asked(question) => Some(question.map_err(Unreadable::Output)),
         Marker::StateFile(paused) => {
             let path = Path::new(&paused.file);
-            let inside = path.strip_prefix(workspace).unwrap_or(path);
+            let inside = path.strip_prefix(seen_as).or_else(|_| path.strip_prefix(".")).unwrap_or(path);
             Some(match file::read(workspace, inside, SENTINEL_BYTES) {
                 Ok(Found::Bytes(bytes)) => paused.question(&bytes).map_err(Unreadable::Output),
                 Ok(Found::Nothing) => Err(Unreadable::StateFile("not there")),

@@ -105,14 +105,17 @@ fn the_protocol_in_the_output_is_heard_and_its_file_stays_inside() {
     std::fs::write(root.join("state.json"), r#"{"question": "Which?", "done": 1}"#).unwrap();
     std::fs::write(dir.path().join("outside.json"), r#"{"question": "hunter2"}"#).unwrap();
     std::os::unix::fs::symlink("../outside.json", root.join("link.json")).unwrap();
-    let ask = |file: &str| in_output(&format!("PAUSED_FOR_INPUT: {file}"), &root).unwrap();
-    let absolute = root.join("state.json").display().to_string();
-    for file in ["state.json", &absolute] {
+    let seen_as = Path::new("/workspace");
+    let ask = |file: &str| in_output(&format!("PAUSED_FOR_INPUT: {file}"), &root, seen_as).unwrap();
+    for file in ["state.json", "./state.json", "/workspace/state.json", "/workspace/./state.json"] {
         assert_eq!(ask(file).unwrap().items()[0].question(), "Which?");
     }
-    for file in ["../outside.json", "link.json", "/etc/passwd", "nothing.json", ""] {
+    let absolute = root.join("state.json").display().to_string();
+    let outside =
+        ["../outside.json", "./../outside.json", "/workspace/../outside.json", "/workspaces/x", &absolute];
+    for file in outside.into_iter().chain(["link.json", "/etc/passwd", "nothing.json", ""]) {
         let error = ask(file).unwrap_err();
         assert!(matches!(error, Unreadable::StateFile(_)), "{file}: {error}");
     }
-    assert!(in_output("all done", &root).is_none());
+    assert!(in_output("all done", &root, seen_as).is_none());
 }

@@ -4,7 +4,9 @@ use std::io::{self, IsTerminal, Write};
 use std::os::unix::net::UnixStream;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr, tcsetattr,
+};
 use signal_hook::SigId;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level;
@@ -152,6 +154,15 @@ impl Drop for Keys {
             low_level::unregister(id);
         }
     }
+}
+
+/// Forgets what was typed and not read yet: whoever typed it had not seen what is asked now.
+pub(crate) fn forget() -> io::Result<()> {
+    let stdin = io::stdin();
+    if stdin.is_terminal() {
+        tcflush(&stdin, QueueSelector::IFlush)?;
+    }
+    Ok(())
 }
 
 fn tell(text: &str) {

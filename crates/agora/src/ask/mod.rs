@@ -12,7 +12,7 @@ use agora_core::question::{Choosing, Item, Question};
 use crate::asking;
 use crate::diff::Diff;
 use crate::helpers::{Edited, Helpers};
-use crate::plain::{fitting, plain, wrapped};
+use crate::plain::{fitting, plain, width, wrapped};
 use crate::progress::{columns, rows};
 use keys::Keys;
 use line::{Line, Typed};
@@ -61,8 +61,9 @@ pub(crate) fn word(question: &str) -> io::Result<String> {
     Ok(line)
 }
 
-/// Asks every item of a question in turn.
+/// Asks every item of a question in turn. An answer counts once: the enter key of somebody who was bored by a long dispatch is none.
 pub(crate) fn ask(question: &Question, offer: Offer<'_>) -> io::Result<Asked> {
+    keys::forget()?;
     let mut replies = Vec::new();
     let several = question.items().len() > 1;
     for (number, item) in (1..).zip(question.items()) {
@@ -130,18 +131,18 @@ fn ask_item(question: &Question, item: &Item, words: &str, offer: Offer<'_>) -> 
 /// Shows the menu until something is chosen, drawn over itself with every key.
 fn choose(menu: &mut Menu<'_>) -> io::Result<Step> {
     let Some(mut keys) = Keys::listen()? else { return Ok(Step::Leave) };
-    let mut drawn = 0;
+    let mut drawn = Vec::new();
     loop {
         let lines = menu.lines(Screen { columns: columns(), rows: rows() });
         say(&format!(
             "{}\x1b[J{}",
-            back(drawn),
+            back(&drawn, columns()),
             lines.iter().map(|line| format!("{line}\x1b[K\n")).collect::<String>()
         ))?;
-        drawn = lines.len();
+        drawn = lines;
         let step = menu.press(&keys.next()?);
         if step != Step::Stay {
-            say(&format!("{}\x1b[J", back(drawn)))?;
+            say(&format!("{}\x1b[J", back(&drawn, columns())))?;
             if let Step::Chosen(reply) = &step {
                 say_reply(&asking::words(reply))?;
             }
@@ -177,13 +178,29 @@ fn write() -> io::Result<Typed> {
     }
 }
 
-/// Moves the cursor to the first of the lines that were drawn.
-fn back(lines: usize) -> String {
-    if lines == 0 { String::new() } else { format!("\x1b[{lines}A\r") }
+/// Moves the cursor to the first of the lines that were drawn. A terminal that was made narrower since has broken them.
+fn back(drawn: &[String], columns: usize) -> String {
+    let high = |line: &String| line.chars().map(width).sum::<usize>().div_ceil(columns.max(1)).max(1);
+    let rows: usize = drawn.iter().map(high).sum();
+    if rows == 0 { String::new() } else { format!("\x1b[{rows}A\r") }
 }
 
 fn say(text: &str) -> io::Result<()> {
     let mut stderr = io::stderr().lock();
     stderr.write_all(text.as_bytes())?;
     stderr.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::back;
+
+    #[test]
+    fn what_was_drawn_is_drawn_over_also_when_the_terminal_was_made_narrower() {
+        let drawn = ["› 1. yes", "", "enter answers, esc leaves it open"].map(str::to_owned);
+        assert_eq!(back(&drawn, 80), "\x1b[3A\r");
+        assert_eq!(back(&drawn, 33), "\x1b[3A\r", "a line that fits exactly is one");
+        assert_eq!(back(&drawn, 20), "\x1b[4A\r");
+        assert_eq!(back(&[], 80), "");
+    }
 }

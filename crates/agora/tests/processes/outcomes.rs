@@ -22,6 +22,10 @@ const OPEN_ASKER: &str = r#"if [ -f .agora/resume.json ]; then echo done; exit; 
 echo '{"question": "Which?"}' > .agora/needs_input.json"#;
 const HUMAN_ASKER: &str =
     r#"echo '{"question": "May I?", "default": "no", "human": true}' > .agora/needs_input.json"#;
+/// Asks one thing, and with its answer another.
+const TWICE_ASKER: &str = r#"grep -q Second .agora/resume.json 2> /dev/null && { echo done; exit; }
+asks=First; [ -f .agora/resume.json ] && asks=Second
+echo '{"question": "'$asks'?", "options": ["a", "b"]}' > .agora/needs_input.json"#;
 
 const NOON: &str = "2026-11-15T12:00:00Z";
 
@@ -68,7 +72,8 @@ pub(crate) async fn scene(routes: Routes, agents: AgentsMay) -> Scene {
     let home = Home::new(dir.path().join("home"));
     let agora = Agora::with(home, Namespace::default(), clock.clone()).with_settings(settings);
     let scene = Scene { clock, agora, heard, _dir: dir };
-    for (name, script) in [("asker", ASKER), ("open", OPEN_ASKER), ("human", HUMAN_ASKER)] {
+    let agents = [("asker", ASKER), ("open", OPEN_ASKER), ("human", HUMAN_ASKER), ("twice", TWICE_ASKER)];
+    for (name, script) in agents {
         scene.register(name, script).await;
     }
     scene
@@ -169,6 +174,32 @@ async fn an_answer_to_another_question_is_not_one_to_this() {
     let crossed = engine.answer(one.id(), &other, &a(), &by("user:olga"), None).await;
     assert!(matches!(crossed, Err(Error::Answer(Refusal::Unknown(_)))), "{crossed:?}");
     assert_eq!(scene.kinds(&one).await, before);
+}
+
+#[tokio::test]
+async fn an_answer_out_of_order_is_for_the_question_that_it_names_and_no_other() {
+    let scene = scene(Routes::default(), AgentsMay::Relay).await;
+    let (thread, first) = scene.asked_by("twice").await;
+    let olga = by("user:olga");
+    let (next, _) = scene.agora.answer(&first, &a(), &olga).await.unwrap();
+    let second = next.wait().await.unwrap().needs_input.unwrap().question_id;
+    let before = scene.kinds(&thread).await;
+    // It would be a valid answer to what is asked now.
+    let again = scene.refused(&first, &olga).await;
+    assert!(
+        matches!(&again, Refusal::AnsweredBefore { question_id, .. } if *question_id == first),
+        "{again:?}"
+    );
+    let declined = scene.agora.decline(&first, &olga).await;
+    assert!(matches!(declined, Err(Error::Answer(Refusal::AnsweredBefore { .. }))), "{declined:?}");
+    assert_eq!(scene.kinds(&thread).await, before);
+    assert_eq!(*thread.view().await.unwrap().thread.state(), ThreadState::Waiting);
+    let (last, _) = scene.agora.answer(&second, &a(), &olga).await.unwrap();
+    assert_eq!(last.wait().await.unwrap().state, "finished");
+    for question in [first, second] {
+        let late = scene.refused(&question, &olga).await;
+        assert!(matches!(late, Refusal::AnsweredBefore { .. }), "{late:?}");
+    }
 }
 
 #[tokio::test]

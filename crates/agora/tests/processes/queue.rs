@@ -117,3 +117,19 @@ fn one_whose_carrier_died_with_the_place_does_not_hold_up_the_rest() {
     place.come_to_rest();
     assert_eq!(place.leftovers(), Vec::<String>::new());
 }
+
+/// As long as nobody knows which wall a dispatch has, nobody says that it has none.
+#[test]
+fn the_wall_of_a_dispatch_is_told_when_its_worker_has() {
+    let place = Place::new();
+    let gate = place.mark("gate");
+    place.agent("slow", &format!("while [ ! -e {} ]; do sleep 0.02; done", gate.display()));
+    let running = place.start(&run("slow", "d_one", &[]));
+    until("the agent runs", || place.kinds_if("d_one").contains(&"dispatch.started"));
+    let shown = place.cli.run(&["show", "d_one", "--json"]).json();
+    assert_eq!((&shown["state"], &shown["isolation"]), (&"running".into(), &serde_json::Value::Null));
+    assert!(place.cli.run(&["show", "d_one"]).success().contains("target:      local\n"));
+    std::fs::write(&gate, "").unwrap();
+    let ended = wait(running).json();
+    assert!(ended["isolation"]["level"].is_string(), "{ended}");
+}

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 
 use super::place::{Place, own_agora};
-use super::{Cast, script};
+use super::{Cast, LABEL, script};
 use crate::cli::Context;
 use crate::config::Config;
 use crate::exit::Exit;
@@ -55,7 +55,7 @@ impl DemoEngine {
         };
         // Whoever plays may answer, and nobody else.
         let dispatch = dispatch.owner(person::at_the_terminal().principal);
-        let thread = agora.dispatch(dispatch.workspace(&self.repository).label("agora-demo")).await?;
+        let thread = agora.dispatch(dispatch.workspace(&self.repository).label(LABEL)).await?;
         let told = tell(context, &agora, thread, &starter).await?;
         if let (Told::Alone, Some(dir)) = (told, &self.remove) {
             // Nobody else is left to do it, and nobody to be told that it failed.

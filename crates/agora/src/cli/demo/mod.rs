@@ -2,6 +2,7 @@
 
 mod engine;
 mod idle;
+mod left;
 mod offer;
 mod place;
 mod play;
@@ -43,6 +44,9 @@ pub(super) struct Demo {
     agent: Option<String>,
 }
 
+/// The label of a demo's thread.
+const LABEL: &str = "agora-demo";
+
 /// Who plays the agent.
 #[derive(Clone, Copy, Debug)]
 enum Cast {
@@ -81,6 +85,7 @@ impl Demo {
         // From here on Ctrl-C cleans up first.
         let mut interrupts = Interrupts::listen()?;
         let place = Place::make(&context.config)?;
+        left::cancel(context).await;
         let mut play = Play::new(context, &place, cast, self.answer);
         let mut played = play.perform(&mut interrupts, could).await;
         // What is left open stays so only where all that it rests on stays as well.

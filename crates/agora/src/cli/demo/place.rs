@@ -17,6 +17,8 @@ use crate::failure::Failure;
 const PREFIX: &str = "agora-demo-";
 /// The file in each that is locked while somebody plays there.
 const LOCK: &str = "lock";
+/// The repository in each.
+const REPOSITORY: &str = "shop";
 
 /// Where everything of one demo is.
 #[derive(Debug)]
@@ -73,7 +75,7 @@ impl Place {
     }
 
     pub(super) fn repository(&self) -> PathBuf {
-        self.dir.path().join("shop")
+        self.dir.path().join(REPOSITORY)
     }
 
     /// Returns the home of agora's that the scripted agent is dispatched from.
@@ -139,6 +141,18 @@ fn sweep() {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
+}
+
+/// Tells whether a repository was a demo's that was killed: its place is gone, or nobody holds its lock. What is kept has none.
+pub(super) fn is_left_behind(repository: &Path) -> bool {
+    let root = repository.parent().filter(|_| repository.ends_with(REPOSITORY));
+    let named = |root: &&Path| {
+        root.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()))
+    };
+    root.filter(named).is_some_and(|root| match File::open(root.join(LOCK)) {
+        Ok(lock) => lock.try_lock().is_ok(),
+        Err(_) => matches!(root.symlink_metadata(), Err(error) if error.kind() == io::ErrorKind::NotFound),
+    })
 }
 
 /// Opens agora for the scripted agent: with a home of its own, and with no settings but those that everybody begins with.

@@ -132,7 +132,7 @@ impl Play<'_> {
             "gitRef": home,
             "log": log.lines().collect::<Vec<_>>(),
             "repositoryTouched": !status.is_empty(),
-            "isolation": last.isolation.level,
+            "isolation": last.isolation.as_ref().map(|wall| wall.level),
         }))
     }
 
