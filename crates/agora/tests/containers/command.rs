@@ -25,7 +25,7 @@ pub(super) fn configure(cli: &Cli, socket: &Path, more: &str) {
     std::fs::write(dir.join("agora.toml"), text).unwrap();
 }
 
-fn agent(cli: &Cli, name: &str, script: &str) {
+pub(super) fn agent(cli: &Cli, name: &str, script: &str) {
     let register = ["subagent", "register", "--name", name, "--runtime", "command", "--"];
     cli.run(&[&register[..], &["/bin/sh", "-c", script]].concat()).success();
 }
@@ -57,7 +57,7 @@ fn end(child: Child) -> Ran {
 }
 
 /// Sees that no container of a home is left, by asking the daemon through the command itself.
-fn nothing_is_left(cli: &Cli) {
+pub(super) fn nothing_is_left(cli: &Cli) {
     let swept = cli.run(&["gc", "--dry-run", "--json"]).json();
     assert_eq!(swept["leftovers"], serde_json::json!([]), "{swept}");
 }

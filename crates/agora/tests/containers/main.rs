@@ -3,6 +3,7 @@
 
 mod claude;
 mod command;
+mod disk;
 mod docker;
 mod hostile;
 mod place;
