@@ -10,4 +10,5 @@ mod place;
 mod podman;
 mod proxy;
 mod repository;
+mod rootless;
 mod scenes;
