@@ -134,7 +134,7 @@ fn open_desk(
     let teller =
         Teller::new(key, redactor.clone(), Arc::clone(&clock), stdout).map_err(|error| error.to_string())?;
     let mut keeper = Keeper::new(guard, place.dispatch_id.as_str());
-    keeper.keep_room_on(place.out());
+    keeper.protect(place.out());
     Ok(Desk {
         teller,
         report: Report::new(place.dispatch_id.clone(), clock.now()),

@@ -190,17 +190,27 @@ fn without_a_home_there_is_a_way_out() {
 #[test]
 fn an_agent_that_fills_the_disk_is_ended_while_that_can_be_recorded() {
     let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
-    // A mebibyte at a time, and so slowly that somebody can look in between.
-    let fills = "n=0; while :; do head -c 1048576 /dev/zero > fill-$n; n=$((n+1)); sleep 0.05; done";
-    let script = format!(
-        "agora subagent register --name fills --runtime command -- /bin/sh -c '{fills}' >/dev/null 2>&1 || exit 90\n\
-         agora subagent register --name works --runtime command -- /bin/echo done >/dev/null 2>&1 || exit 91\n\
-         agora dispatch run --subagent fills; echo \"code $?\" >&2\n\
-         agora dispatch run --subagent works >&2 || exit 92\n"
-    );
-    let Some((code, said)) = in_own_mount(&cli, "mount -t tmpfs -o size=48m none HOME", &script) else {
-        return;
-    };
-    assert!(said.contains("(provider-failed, disk-full)") && said.contains("code 1\n"), "{said}");
+    let fillers = [
+        // A mebibyte at a time, and so slowly that somebody can look in between.
+        "n=0; while :; do head -c 1048576 /dev/zero > fill-$n; n=$((n+1)); sleep 0.05; done",
+        // Faster than anybody looks: what is left is taken in a few calls, to the last block.
+        "for size in 16M 4M 1M 64K 4K; do n=0; while fallocate -l $size $size-$n; do n=$((n+1)); done; done; exec sleep 1000",
+        // Without a byte: as many files as there can be.
+        "n=0; while command : > $n; do n=$((n+1)); done; exec sleep 1000",
+    ];
+    let mut script = "agora subagent register --name works --runtime command -- /bin/echo done >/dev/null 2>&1 || exit 91\n"
+        .to_owned();
+    for (number, fills) in fillers.iter().enumerate() {
+        script += &format!(
+            "agora subagent register --name fills-{number} --runtime command -- /bin/sh -c '{fills}' >/dev/null 2>&1 || exit 90\n\
+             agora dispatch run --subagent fills-{number}; echo \"code $?\" >&2\n\
+             agora dispatch run --subagent works >&2 || exit 92\n"
+        );
+    }
+    let mount = "mount -t tmpfs -o size=48m,nr_inodes=3000 none HOME";
+    let Some((code, said)) = in_own_mount(&cli, mount, &script) else { return };
+    for wanted in ["(provider-failed, disk-full)", "code 1\n"] {
+        assert_eq!(said.matches(wanted).count(), fillers.len(), "{said}");
+    }
     assert!(code == 0 && said.contains("done"), "and there is room again: {said}");
 }

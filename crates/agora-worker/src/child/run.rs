@@ -47,8 +47,8 @@ pub struct Keeper {
     places: OnceLock<Places>,
     started: AtomicU64,
     wall: Option<Plan>,
-    /// A directory on the disk that children write to.
-    disk: Option<PathBuf>,
+    /// A directory of the worker's own, on the disk that children write to.
+    own: Option<PathBuf>,
 }
 
 impl Keeper {
@@ -59,7 +59,7 @@ impl Keeper {
         let _ = set_child_subreaper(Some(getpid()));
         let safe = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
         let label = label.chars().take(LONGEST_LABEL).map(safe).collect();
-        Self { guard, label, places: OnceLock::new(), started: AtomicU64::new(0), wall: None, disk: None }
+        Self { guard, label, places: OnceLock::new(), started: AtomicU64::new(0), wall: None, own: None }
     }
 
     /// Uses groups at a place that is known, or none; otherwise one is looked for when a limit asks for it first.
@@ -74,9 +74,10 @@ impl Keeper {
         self.wall = wall;
     }
 
-    /// Ends children that leave too little room on the disk of a directory.
-    pub fn keep_room_on(&mut self, dir: PathBuf) {
-        self.disk = Some(dir);
+    /// Keeps a directory of the worker's own usable: children that leave too little room on its disk are ended, and what they did to its
+    /// modes is undone.
+    pub fn protect(&mut self, dir: PathBuf) {
+        self.own = Some(dir);
     }
 
     /// Starts a child. Its output goes to the sinks, on threads of their own.
@@ -106,7 +107,7 @@ impl Keeper {
         let (limits, soft, grace) = (spec.limits, spec.soft, spec.grace);
         let flows = start_flows(&mut hold, spec.stdin, stdout, stderr)
             .map_err(|source| StartError::Guard { program: spec.program, source })?;
-        Ok(Running::new(hold, flows, since, limits.time, soft, grace))
+        Ok(Running::new(hold, flows, since, limits.time, soft, grace, self.own.clone()))
     }
 
     fn start_guard(&self, spec: &Spec) -> io::Result<Hold> {
@@ -125,7 +126,7 @@ impl Keeper {
         let number = theirs.as_raw_fd();
         let mut hold = Hold::start(&mut self.command(spec, number)?, ours, theirs, group)?;
         hold.assign(&task)?;
-        if let Some(dir) = &self.disk {
+        if let Some(dir) = &self.own {
             hold.keep_room_on(dir);
         }
         Ok(hold)

@@ -1,16 +1,17 @@
 //! A child that runs, and the wait for its end.
 
+use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::container;
 use super::control::{Order, Report};
 use super::deadline::{Deadline, Since};
 use super::flow::{Flowed, Flows};
 use super::hold::{Event, Hold, SWEEPING};
 use super::spec::{Ended, How, SoftSignal, Why};
+use super::{container, modes};
 
 /// How long streams may stay open once everything is dead. What was in them is read at once; only somebody outside, who was
 /// handed a stream, makes this run out.
@@ -26,6 +27,8 @@ pub struct Running {
     time: Option<Duration>,
     soft: SoftSignal,
     grace: Duration,
+    /// A directory of the worker's own.
+    own: Option<PathBuf>,
 }
 
 /// Stops a child, from any thread.
@@ -58,8 +61,9 @@ impl Running {
         time: Option<Duration>,
         soft: SoftSignal,
         grace: Duration,
+        own: Option<PathBuf>,
     ) -> Self {
-        Self { hold, flows, since, time, soft, grace }
+        Self { hold, flows, since, time, soft, grace, own }
     }
 
     pub fn stopper(&self) -> Stopper {
@@ -98,6 +102,9 @@ impl Running {
         }
         let released = self.hold.release();
         let flowed = self.flows.finish(STREAMS_OPEN);
+        if let Some(own) = &self.own {
+            modes::mend(own);
+        }
         Ended {
             how: how.or(released.how).unwrap_or(How::Killed(Signal::KILL.as_raw())),
             stopped,

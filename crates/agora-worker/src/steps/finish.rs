@@ -1,6 +1,6 @@
 //! Step 14: the one terminal event. Stored first, then said.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -12,6 +12,7 @@ use super::decide::Ending;
 use crate::desk::Desk;
 use crate::outcome::{self, Stored};
 use crate::stopwatch::Stopwatch;
+use crate::unnamed::Unnamed;
 
 /// The report's file in the dispatch's `out` directory.
 const REPORT: &str = "report.json";
@@ -29,9 +30,11 @@ pub(crate) fn finish(ending: Ending, mut desk: Desk) -> Done {
         Ending::Finished | Ending::NeedsInput(_) => Done::Well,
         Ending::Failed(_) | Ending::Cancelled(_) => Done::Otherwise,
     };
+    let asks = matches!(&ending, Ending::NeedsInput(_));
     let event = event(ending, &mut desk);
     clear(&desk);
-    if let Err(error) = store_report(&mut desk) {
+    let spare = !asks || desk.report.workspace_saved;
+    if let Err(error) = with_room(&mut desk, spare, store_report) {
         desk.warn(format!("the report could not be stored: {error}"));
     }
     let Ok(line) = desk.teller.line(Said::Event(event)) else {
@@ -39,7 +42,7 @@ pub(crate) fn finish(ending: Ending, mut desk: Desk) -> Done {
         return Done::Otherwise;
     };
     // A full disk must not swallow the event: then it is said, if not stored.
-    let (line, done) = match outcome::store(&desk.place.out(), &line) {
+    let (line, done) = match with_room(&mut desk, spare, |desk| outcome::store(&desk.place.out(), &line)) {
         Ok(Stored::Theirs(theirs)) => (theirs, Done::Otherwise),
         Ok(Stored::Ours) | Err(_) => (line, done),
     };
@@ -83,6 +86,22 @@ fn clear(desk: &Desk) {
     }
 }
 
+/// Stores something, and again without the workspace when the disk is full: an agent that allocates all of it at once is faster than
+/// anybody who looks. What of its work could be kept is kept by now, and the engine clears the rest with the end.
+fn with_room<T>(desk: &mut Desk, spare: bool, store: impl Fn(&mut Desk) -> io::Result<T>) -> io::Result<T> {
+    let stored = store(desk);
+    let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    match &stored {
+        Err(error) if spare && full.contains(&error.kind()) => {}
+        _ => return stored,
+    }
+    for dir in [desk.place.work(), desk.place.layers()] {
+        // In a container it is a mount: what is in it goes, and it stays.
+        let _ = fs::remove_dir_all(dir);
+    }
+    store(desk)
+}
+
 fn is_empty(dir: &Path) -> bool {
     // The agent may have made a link of it.
     fs::symlink_metadata(dir).is_ok_and(|data| data.is_dir())
@@ -95,8 +114,9 @@ fn store_report(desk: &mut Desk) -> io::Result<()> {
     let line = desk.teller.line(report).map_err(io::Error::other)?;
     let out = desk.place.out();
     fs::create_dir_all(&out)?;
-    let mut file = File::options().write(true).create_new(true).open(out.join(REPORT))?;
-    file.write_all(line.as_bytes())?;
-    // Not waited for: the outcome is what must be on the disk, and whoever takes the report in keeps it elsewhere.
-    file.write_all(b"\n")
+    // Whole or not at all: half a report is worth nothing, and in the way of another try. Not waited for: the outcome is what must be
+    // on the disk, and whoever takes the report in keeps it elsewhere.
+    let mut staged = Unnamed::new(&out)?;
+    staged.file.write_all(format!("{line}\n").as_bytes())?;
+    staged.link(&out.join(REPORT)).map(drop)
 }

@@ -1,12 +1,13 @@
 //! One program that tries everything once, and prints what it reached.
 
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::chown;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 
 use agora_core::wall::{AGENT_ID, Level};
 use agora_testkit::part::skipped;
@@ -20,10 +21,12 @@ const PYTHON: &str = "/usr/bin/python3";
 
 /// Every attempt is a function that returns when it has reached what it must not, and raises otherwise.
 const ATTEMPTS: &str = r#"
-import ctypes, os, signal, socket, sys, glob, json
+import ctypes, fcntl, os, signal, socket, sys, glob, json
 libc = ctypes.CDLL(None, use_errno=True)
 spec = json.load(open(".agora/input.json"))
-root, worker = spec["root"], spec["worker"]
+# Before anything is opened here; one of them is the list itself.
+given = [fd for fd in os.listdir("/proc/self/fd") if int(fd) > 2 and os.path.exists(f"/proc/self/fd/{fd}")]
+root, worker, neighbour = spec["root"], spec["worker"], spec["neighbour"]
 
 def call(number, *arguments):
     ctypes.set_errno(0)
@@ -56,6 +59,40 @@ def connect(address):
 
 def datagram(address):
     one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); one.sendto(b"x", address)
+
+def everybody():
+    "Whoever could be reached by a number: the worker, a process of the agent's own user, and who is above the agent."
+    return [worker, neighbour, 1, os.getppid()]
+
+def limit(pid):
+    call(302, pid, 0, ctypes.byref((ctypes.c_ulonglong * 2)(1 << 40, 1 << 40)), None)
+
+def take_descriptor(pid):
+    handle = libc.syscall(434, pid, 0)
+    if handle < 0: raise OSError(ctypes.get_errno(), "pidfd")
+    call(438, handle, 0, 0)
+
+def read_memory(pid):
+    local, remote = (ctypes.c_void_p * 2)(ctypes.addressof(ctypes.create_string_buffer(8)), 8), (ctypes.c_void_p * 2)(0x400000, 8)
+    call(310, pid, local, 1, remote, 1, 0)
+
+def attach_memory():
+    libc.shmat.restype = ctypes.c_void_p
+    at = libc.shmat(spec["memory"], None, 0)
+    if at in (None, ctypes.c_void_p(-1).value): raise OSError(1, "no")
+
+def open_queue():
+    if libc.mq_open(spec["queue"].encode(), os.O_RDWR) < 0: raise OSError(1, "no")
+
+def kill_by_letter():
+    "Asks the kernel to kill the neighbour when something can be read. Nobody tells whether it did, but the neighbour's death."
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    fcntl.fcntl(one, fcntl.F_SETOWN, neighbour); fcntl.fcntl(one, 10, signal.SIGKILL)
+    fcntl.fcntl(one, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK); other.send(b"x")
+    raise OSError(1, "nobody tells")
+
+def inherited():
+    if not given: raise OSError(1, "none")
 
 def setuid():
     import subprocess
@@ -102,6 +139,29 @@ attempts = {
     "setuid program": setuid,
     "terminal": lambda: os.close(os.open(spec["terminal"], os.O_RDWR | os.O_NOCTTY)),
     "device": lambda: os.mknod("/tmp/device", 0o20666, 0x103),
+    "limits of others": lambda: any_of(everybody(), limit),
+    "memory of a crash": lambda: call(302, 0, 4, ctypes.byref((ctypes.c_ulonglong * 2)(1 << 20, 1 << 20)), None),
+    "descriptors of others": lambda: any_of(everybody(), take_descriptor),
+    "memory of others": lambda: any_of(everybody(), read_memory),
+    "environment of others": lambda: any_of(everybody(), lambda pid: read(f"/proc/{pid}/environ")),
+    "rank of others": lambda: any_of(everybody(), lambda pid: open(f"/proc/{pid}/oom_score_adj", "w").write("1000")),
+    "signal others": lambda: any_of([neighbour, 1, os.getppid()], lambda pid: os.kill(pid, 0)),
+    "signal by letter": kill_by_letter,
+    "shared memory": attach_memory,
+    "queue": open_queue,
+    "inherited descriptors": inherited,
+    "settings of the kernel": lambda: any_of(["kernel/core_pattern", "kernel/hostname", "vm/overcommit_memory"],
+        lambda name: write(f"/proc/sys/{name}")),
+    "groups": lambda: any_of(glob.glob("/sys/fs/cgroup/**/cgroup.procs", recursive=True)[:9] + ["/sys/fs/cgroup/x"], write),
+    "log of the kernel": lambda: open("/dev/kmsg"),
+    "link to what is outside": lambda: any_of([f"{root}/ledger", "/etc/passwd"], lambda path: os.link(path, "linked")),
+    "faults": lambda: call(323, 0),
+    "counters": lambda: call(298, ctypes.byref(ctypes.create_string_buffer(128)), 0, -1, -1, 0),
+    "handles": lambda: call(304, -100, 0, 0),
+    "packets": lambda: socket.socket(17, socket.SOCK_RAW),
+    "devices that come": lambda: socket.socket(16, socket.SOCK_RAW, 15),
+    "pair of a rare family": lambda: socket.socketpair(30, 5, 0),
+    "type into the terminal": lambda: fcntl.ioctl(0, 0x5412, b"x"),
 }
 for name, attempt in attempts.items():
     try:
@@ -124,7 +184,7 @@ if os.fork() == 0:
 "#;
 
 /// How many attempts those are.
-const COUNT: usize = 38;
+const COUNT: usize = 60;
 
 /// Opens a terminal as a person's would be, whom the agent is allowed to be.
 fn terminal(owner: u32) -> (OwnedFd, PathBuf) {
@@ -136,6 +196,66 @@ fn terminal(owner: u32) -> (OwnedFd, PathBuf) {
         chown(&far, Some(owner), None).unwrap();
     }
     (near, far)
+}
+
+/// Makes what processes share without a path, for everybody, until its input ends.
+const SHARES: &str = r#"
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+memory = libc.shmget(0, 4096, 0o1666)
+name = sys.argv[1].encode()
+queue = libc.mq_open(name, 0o102, 0o666, None)
+print(memory if queue >= 0 else -1, flush=True)
+sys.stdin.read()
+libc.shmctl(memory, 0, None); libc.mq_unlink(name)
+"#;
+
+/// Shared memory and a queue of the machine.
+struct Shared {
+    owner: Child,
+    memory: i64,
+}
+
+impl Shared {
+    fn make(queue: &str) -> Self {
+        let mut command = Command::new(PYTHON);
+        let mut owner =
+            command.args(["-c", SHARES, queue]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut memory = String::new();
+        BufReader::new(owner.stdout.take().unwrap()).read_line(&mut memory).unwrap();
+        let memory = memory.trim().parse().unwrap();
+        assert!(memory >= 0, "nothing can be shared on this machine");
+        Self { owner, memory }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        drop(self.owner.stdin.take());
+        let _ = self.owner.wait();
+    }
+}
+
+/// A process of the agent's own user that has nothing to do with it.
+struct Neighbour(Child);
+
+impl Neighbour {
+    fn start(user: u32) -> Self {
+        let id = user.to_string();
+        let words: &[&str] = match is_root() {
+            true => &["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups", "sleep", "1000"],
+            false => &["sleep", "1000"],
+        };
+        let mut command = Command::new(words[0]);
+        Self(command.args(&words[1..]).env("CANARY", "canary").spawn().unwrap())
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 fn attack(setting: Setting) {
@@ -157,13 +277,19 @@ fn attack(setting: Setting) {
     let datagram = std::os::unix::net::UnixDatagram::bind(root.join("datagram")).unwrap();
     datagram.set_nonblocking(true).unwrap();
     socket.set_nonblocking(true).unwrap();
-    let (_near, terminal) = terminal(if setting.root { AGENT_ID } else { USER });
+    let user = if setting.root { AGENT_ID } else { USER };
+    let (_near, terminal) = terminal(user);
+    let mut neighbour = Neighbour::start(user);
+    let queue = format!("/agora-wall-{}", std::process::id());
+    let shared = Shared::make(&queue);
     let dispatch = setting.of(dispatch);
     // The worker's id is only known once it runs: it hears what to do after that.
     let mut child = dispatch.command().spawn().unwrap();
     let worker = child.id();
-    let dispatch = dispatch
-        .input(json!({"root": root, "worker": worker, "abstract": abstract_name, "terminal": terminal}));
+    let dispatch = dispatch.input(json!({
+        "root": root, "worker": worker, "abstract": abstract_name, "terminal": terminal,
+        "neighbour": neighbour.0.id(), "memory": shared.memory, "queue": queue,
+    }));
     let line = dispatch.bootstrap().to_line();
     if is_root() && !setting.root {
         give(&root);
@@ -184,6 +310,7 @@ fn attack(setting: Setting) {
     // What it forged stayed words: `finished` saw one terminal event, and it is the worker's.
     assert!(ran.stdout.contains("dispatch.finished"));
     assert_eq!(ended.dispatch.processes(), [], "{setting:?}: somebody stayed");
+    assert!(neighbour.0.try_wait().unwrap().is_none(), "{setting:?}: the neighbour was ended");
     assert!(
         datagram.recv(&mut [0; 8]).is_err() && socket.accept().is_err(),
         "somebody came through a socket"

@@ -25,7 +25,7 @@ pub(super) fn configure(cli: &Cli, socket: &Path, more: &str) {
     std::fs::write(dir.join("agora.toml"), text).unwrap();
 }
 
-fn agent(cli: &Cli, name: &str, script: &str) {
+pub(super) fn agent(cli: &Cli, name: &str, script: &str) {
     let register = ["subagent", "register", "--name", name, "--runtime", "command", "--"];
     cli.run(&[&register[..], &["/bin/sh", "-c", script]].concat()).success();
 }
@@ -57,7 +57,7 @@ fn end(child: Child) -> Ran {
 }
 
 /// Sees that no container of a home is left, by asking the daemon through the command itself.
-fn nothing_is_left(cli: &Cli) {
+pub(super) fn nothing_is_left(cli: &Cli) {
     let swept = cli.run(&["gc", "--dry-run", "--json"]).json();
     assert_eq!(swept["leftovers"], serde_json::json!([]), "{swept}");
 }
@@ -159,15 +159,20 @@ fn docker_a_daemon_that_stays_away_is_said_and_nothing_is_lost() {
     let cli = place(&proxy.socket());
     agent(&cli, "waits", "echo > began; until [ -e go ]; do sleep 0.05; done; echo went on");
     let (child, id) = begin(&cli);
+    // The agent may begin long before its engine comes to follow it: that it is followed is recorded.
+    until(|| cli.run(&["show", &id, "--json"]).json()["state"] == "running");
     proxy.shut();
     let ran = end(child);
     assert_eq!(ran.code, Some(3), "{}{}", ran.stdout, ran.stderr);
     assert!(ran.stdout.contains("compute-unreachable"), "{}", ran.stdout);
+    let out = cli.agora_home().join("dispatches/d_mine/out");
+    let ended = std::fs::read_to_string(out.join("outcome.json"));
+    assert!(ended.is_err(), "whoever gave up waiting ended nothing: {ended:?}");
     std::fs::write(cli.agora_home().join("dispatches/d_mine/work/go"), "").unwrap();
     proxy.open();
-    cli.run(&["dispatch", "watch", &id, "--json"]).success();
+    let told = cli.run(&["dispatch", "watch", &id, "--json"]).success();
     let shown = cli.run(&["show", &id, "--json"]).json();
-    assert_eq!(shown["state"], "finished", "{shown}");
+    assert_eq!(shown["state"], "finished", "{told}{shown}");
     nothing_is_left(&cli);
 }
 

@@ -90,6 +90,41 @@ async fn podman_refuses_signals_to_the_worker() {
     is_refused(PODMAN, SIGNALS).await;
 }
 
+const LIMITS: &str = "
+    for limit in --cpu=1 --fsize=0 --nofile=0 --as=0; do
+        prlimit --pid 1 $limit 2>/dev/null && echo got $limit
+        prlimit --pid $PPID $limit 2>/dev/null && echo got guard $limit
+    done
+    echo 1000 2>/dev/null > /proc/1/oom_score_adj && echo got rank
+    echo tried";
+
+/// The worker is the same user: it could be ended by limits as well as by a signal.
+#[tokio::test]
+async fn docker_refuses_to_limit_the_worker() {
+    is_refused(DOCKER, LIMITS).await;
+}
+
+#[tokio::test]
+async fn podman_refuses_to_limit_the_worker() {
+    is_refused(PODMAN, LIMITS).await;
+}
+
+/// Landlock does not know modes: what the agent may not open it can still close to its user, who is the worker.
+const CLOSES: &str = "
+    chmod 000 /agora/out/events.jsonl /agora/out/worker.stderr /agora/out/agent.stdout.log /agora/out
+    chmod 777 /agora/in 2>/dev/null && echo got in
+    echo tried";
+
+#[tokio::test]
+async fn docker_opens_again_what_an_agent_closed() {
+    is_refused(DOCKER, CLOSES).await;
+}
+
+#[tokio::test]
+async fn podman_opens_again_what_an_agent_closed() {
+    is_refused(PODMAN, CLOSES).await;
+}
+
 const HOST: &str = "
     for socket in /var/run/docker.sock /run/docker.sock /run/podman/podman.sock; do
         [ -e $socket ] && echo got $socket

@@ -3,10 +3,12 @@
 
 mod claude;
 mod command;
+mod disk;
 mod docker;
 mod hostile;
 mod place;
 mod podman;
 mod proxy;
 mod repository;
+mod rootless;
 mod scenes;

@@ -49,7 +49,7 @@ impl Place {
             name: name.into(),
             worker: worker.into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            with: vec!["tools".into(), "mount".into()],
+            with: ["tools", "mount", "prlimit"].map(Into::into).to_vec(),
             path: "/usr/local/bin:/usr/bin:/bin".into(),
         };
         image::build(&Daemon::at(vec![self.socket.clone()]), recipe).await.unwrap();

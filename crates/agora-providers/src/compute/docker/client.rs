@@ -1,7 +1,7 @@
 //! The daemon: where it listens, what it is, and what its refusals mean.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +10,14 @@ use agora_core::provider::{Outage, Unavailable};
 use bollard::errors::Error as ApiError;
 use bollard::models::SystemVersion;
 use bollard::{API_DEFAULT_VERSION, Docker};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
 use tokio::sync::OnceCell;
 
 /// How long a daemon may take for an answer. Removing a container with a large workspace in its cache takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// What a daemon says of itself is a few kilobytes.
+const LONGEST_INFO: u64 = 1 << 20;
 
 /// Docker or Podman, found when it is first needed.
 #[derive(Clone, Debug)]
@@ -75,7 +79,8 @@ impl Daemon {
                 let api = api.negotiate_version().await?;
                 let kind = Kind::of(&api.version().await?);
                 let options = api.info().await?.security_options.unwrap_or_default();
-                let rootless = options.iter().any(|option| option.contains("rootless"));
+                let rootless = options.iter().any(|option| option.contains("rootless"))
+                    || (kind == Kind::Podman && says_rootless(socket).await?);
                 Ok(Connected { api, kind, rootless })
             };
             match connected.await {
@@ -90,6 +95,29 @@ impl Daemon {
         }
         Err(silent.unwrap_or_else(|| DaemonError::NoSocket(self.sockets.to_vec())))
     }
+}
+
+/// Podman says it in a field of its own, which the client knows nothing of; only new versions say it as Docker does.
+async fn says_rootless(socket: &Path) -> io::Result<bool> {
+    let asked = async {
+        let mut stream = UnixStream::connect(socket).await?;
+        // So old that the answer comes in one piece, and the connection ends with it.
+        stream.write_all(b"GET /info HTTP/1.0\r\nHost: podman\r\n\r\n").await?;
+        let mut answer = Vec::new();
+        stream.take(LONGEST_INFO).read_to_end(&mut answer).await?;
+        Ok(answer)
+    };
+    let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+    let answer: Vec<u8> = tokio::time::timeout(PATIENCE, asked).await.map_err(late).flatten()?;
+    let body = answer.windows(4).position(|end| end == b"\r\n\r\n").map_or(0, |end| end + 4);
+    let about: PodmanInfo = serde_json::from_slice(answer.get(body..).unwrap_or_default())?;
+    Ok(about.rootless)
+}
+
+#[derive(serde::Deserialize)]
+struct PodmanInfo {
+    #[serde(rename = "Rootless", default)]
+    rootless: bool,
 }
 
 impl Kind {

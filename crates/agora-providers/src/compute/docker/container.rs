@@ -21,13 +21,17 @@ const THREAD_LABEL: &str = "dev.agora.thread";
 
 /// Where programs are in an image.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// What can be written beside the mounts, in memory. For everybody, because nobody else is there.
-const SCRATCH: [(&str, &str); 4] = [
-    ("/agora/home", "rw,exec,nosuid,nodev,mode=1777,size=4g"),
-    ("/agora/tmp", "rw,exec,nosuid,nodev,mode=1777,size=4g"),
-    ("/agora/aids", "rw,exec,nosuid,nodev,mode=1777,size=256m"),
-    ("/tmp", "rw,exec,nosuid,nodev,mode=1777,size=4g"),
-];
+/// What can be written beside the mounts, in memory: the size of each at most, and its share of the agent's memory where that is limited,
+/// in sixteenths. Together with what programs share they have no more than that: what lies there stays when the agent is ended, and the
+/// worker needs memory to say why.
+const SCRATCH: [(&str, u64, u64); 3] =
+    [("/agora/home", 4 << 30, 7), ("/agora/tmp", 4 << 30, 4), ("/tmp", 4 << 30, 4)];
+/// What the worker alone writes there.
+const AIDS: (&str, u64) = ("/agora/aids", 256 << 20);
+/// For everybody, because nobody else is there.
+const SCRATCH_OPTIONS: &str = "rw,exec,nosuid,nodev,mode=1777";
+/// `/dev/shm`: as much as Docker gives unasked, and its share.
+const SHARED: (u64, u64) = (64 << 20, 1);
 /// What the worker itself needs beside the agent: with less, the agent's own limit would end the worker.
 const WORKER_BYTES: u64 = 64 << 20;
 /// The same for processes: the worker, its threads and a guard.
@@ -122,13 +126,17 @@ fn host_config(
         read_only: Some(read_only),
         ..Mount::default()
     };
+    let scratch =
+        SCRATCH.into_iter().map(|(path, most, share)| (path, size(most, share, launch.limits.memory_bytes)));
+    let in_memory = |(path, size): (&str, u64)| (path.to_owned(), options(size, daemon.kind));
     HostConfig {
         mounts: Some(vec![
             mount(dir.given(), "in", true),
             mount(dir.out(), "out", false),
             mount(dir.work(), "work", false),
         ]),
-        tmpfs: Some(SCRATCH.map(|(path, options)| (path.to_owned(), scratch(options, daemon.kind))).into()),
+        tmpfs: Some(scratch.chain([AIDS]).map(in_memory).collect()),
+        shm_size: Some(signed(size(SHARED.0, SHARED.1, launch.limits.memory_bytes))),
         readonly_rootfs: Some(true),
         cap_drop: Some(vec!["ALL".to_owned()]),
         security_opt: Some(vec!["no-new-privileges".to_owned()]),
@@ -148,14 +156,37 @@ fn host_config(
     }
 }
 
+/// Says how large something in memory may grow.
+fn size(most: u64, share: u64, memory: Option<u64>) -> u64 {
+    memory.map_or(most, |memory| most.min(memory / 16 * share))
+}
+
 /// Podman would lay what the image has there over it, with whom that belongs to.
-fn scratch(options: &str, kind: Kind) -> String {
+fn options(size: u64, kind: Kind) -> String {
+    let options = format!("{SCRATCH_OPTIONS},size={size}");
     match kind {
-        Kind::Docker => options.to_owned(),
+        Kind::Docker => options,
         Kind::Podman => format!("{options},notmpcopyup"),
     }
 }
 
 fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_in_memory_never_takes_the_workers_own() {
+        let sum = |memory| {
+            let files: u64 = SCRATCH.iter().map(|(_, most, share)| size(*most, *share, memory)).sum();
+            files + size(SHARED.0, SHARED.1, memory)
+        };
+        for memory in [16 << 20, 96 << 20, 1 << 30, 64 << 30] {
+            assert!(sum(Some(memory)) <= memory, "{memory}: {}", sum(Some(memory)));
+        }
+        assert_eq!(size(4 << 30, 6, None), 4 << 30);
+    }
 }

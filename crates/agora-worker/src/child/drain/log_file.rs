@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Sink;
+use crate::child::modes;
 
 /// Writes the first bytes to a file and counts the rest. A disk that is full does not disturb the child.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ impl LogFile {
 
     fn file(&mut self) -> io::Result<&mut File> {
         if let Place::At(path) = &self.file {
-            self.file = Place::Open(File::options().write(true).create_new(true).open(path)?);
+            self.file = Place::Open(create(path)?);
         }
         match &mut self.file {
             Place::Open(file) => Ok(file),
@@ -73,6 +74,18 @@ impl LogFile {
             }
         }
         bytes.len() - rest.len()
+    }
+}
+
+/// Makes the file, also in a directory that the program has closed before it said anything.
+fn create(path: &Path) -> io::Result<File> {
+    let create = || File::options().write(true).create_new(true).open(path);
+    match (create(), path.parent()) {
+        (Err(error), Some(dir)) if error.kind() == io::ErrorKind::PermissionDenied => {
+            modes::mend_one(dir);
+            create()
+        }
+        (created, _) => created,
     }
 }
 

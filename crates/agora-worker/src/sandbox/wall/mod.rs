@@ -39,8 +39,9 @@ pub(crate) struct Plan {
     pub(crate) agent: Option<u32>,
     /// The newest Landlock that the kernel speaks.
     pub(crate) landlock: Option<u32>,
-    /// Whether the terminals that can be seen are the agent's own, as in a room or a container, and not those of whoever works here.
-    pub(crate) own_terminals: bool,
+    /// Whether what the kernel has for all processes of a machine is the agent's own, as in a room or a container: terminals, processes, and
+    /// what they share without a path. Else it is that of whoever works here.
+    pub(crate) apart: bool,
     /// In the order in which they are made: what is below another comes later.
     pub(crate) binds: Vec<Bind>,
     /// Links of the new root, and what they hold.

@@ -63,8 +63,10 @@ pub(crate) fn restrict(plan: &Plan) -> Result<(), Refused> {
         // The room holds nothing but what is visible: its directories may be listed.
         allow(Path::new("/"), READ_DIR)?;
     } else {
-        allow(Path::new("/proc"), READ | WRITE_FILE)?;
-        let terminals = TERMINALS.into_iter().filter(|_| plan.own_terminals);
+        // To write there is to change what other processes of the same user are to the kernel.
+        let own = if plan.apart { WRITE_FILE } else { 0 };
+        allow(Path::new("/proc"), READ | own)?;
+        let terminals = TERMINALS.into_iter().filter(|_| plan.apart);
         let given = isatty(std::io::stdin()).then_some(GIVEN);
         for device in DEVICES.into_iter().chain(terminals).chain(given) {
             // Not every container has all of them.

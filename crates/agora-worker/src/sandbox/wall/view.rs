@@ -158,7 +158,7 @@ impl View {
             network: wish.network,
             agent,
             landlock: trial.landlock,
-            own_terminals: level == Level::Namespaces || trial.contained,
+            apart: level == Level::Namespaces || trial.contained,
             binds,
             links,
             hidden,
