@@ -18,7 +18,7 @@ use crate::place::Place;
 use crate::progress::{Board, Progress, Step};
 use crate::redact::Redactor;
 use crate::room::Room;
-use crate::sandbox::wall::Trial;
+use crate::sandbox::wall::Outer;
 use crate::steps::invoke::{millis, shell_code};
 use crate::stopwatch::Stopwatch;
 use crate::teller::Teller;
@@ -40,8 +40,8 @@ pub(crate) struct Desk {
     pub(crate) clock: Arc<dyn Clock>,
     /// Runs since `dispatch.started`.
     pub(crate) since_started: Option<Stopwatch>,
-    /// What walls this machine can build.
-    pub(crate) trial: Trial,
+    /// What stands around the worker itself.
+    pub(crate) outer: Outer,
 }
 
 /// The logs of a program, as files.

@@ -19,7 +19,7 @@ use crate::desk::Desk;
 use crate::fault::Fault;
 use crate::place::Place;
 use crate::redact::Redactor;
-use crate::sandbox::wall::Trial;
+use crate::sandbox::wall::Outer;
 use crate::steps::decide::{Ending, decide, gather, raise_the_limit};
 use crate::steps::finish::{Done, finish};
 use crate::steps::{assignment, capture, channel, environment, fetch, invoke, prepare, setup, stage};
@@ -35,8 +35,8 @@ pub struct Outside {
     pub cancel: Cancel,
     /// What a person sits at who took the thread over.
     pub terminal: Option<Terminal>,
-    /// What walls this machine can build. Found before the first thread.
-    pub(crate) trial: Trial,
+    /// What stands around the worker itself.
+    pub(crate) outer: Outer,
 }
 
 impl std::fmt::Debug for Outside {
@@ -124,7 +124,7 @@ fn open_desk(
     outside: Outside,
     stdout: impl Write + Send + 'static,
 ) -> Result<Desk, String> {
-    let Outside { guard, clock, cancel, terminal, trial, .. } = outside;
+    let Outside { guard, clock, cancel, terminal, outer, .. } = outside;
     let secrets = bootstrap.secrets.values().filter_map(|supplied| match supplied {
         Supplied::Value(value) => Some(value),
         Supplied::Missing(_) | Supplied::Unreachable(_) => None,
@@ -146,6 +146,6 @@ fn open_desk(
         terminal,
         clock,
         since_started: None,
-        trial,
+        outer,
     })
 }

@@ -19,7 +19,7 @@ use signal_hook::iterator::exfiltrator::origin::Origin;
 use crate::cancel::Cancel;
 use crate::child::GuardProgram;
 use crate::run::{Outside, run};
-use crate::sandbox::wall::{Trial, try_namespaces};
+use crate::sandbox::wall::Outer;
 
 /// Runs as a worker: the whole life of `agora-worker` and of `agora worker run`. The arguments are those that make this very
 /// executable run [`guard`](crate::child::guard()).
@@ -63,11 +63,11 @@ impl Heeds {
 
 fn outside(guard: &[&str], heeds: Heeds) -> io::Result<Outside> {
     let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    // First of all: both take a process with one thread.
-    let trial = match heeds {
-        Heeds::Anybody => try_namespaces(),
-        Heeds::WhoIsOutside => Trial::in_a_container(),
+    let outer = match heeds {
+        Heeds::Anybody => Outer::Machine,
+        Heeds::WhoIsOutside => Outer::Container,
     };
+    // First of all: it takes a process with one thread.
     crate::room::enter(&environment);
     // It holds the event key and every secret: nobody but root opens its descriptors or reads its memory.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
@@ -84,7 +84,7 @@ fn outside(guard: &[&str], heeds: Heeds) -> io::Result<Outside> {
         arguments: guard.iter().map(OsString::from).collect(),
     };
     let terminal = crate::terminal::receive(io::stdin())?;
-    Ok(Outside { environment, guard, clock: Arc::new(SystemClock), cancel, terminal, trial })
+    Ok(Outside { environment, guard, clock: Arc::new(SystemClock), cancel, terminal, outer })
 }
 
 /// Lets guards inherit the standard error that this worker was given, beside the pipe that is theirs.

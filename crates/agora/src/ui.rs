@@ -1,7 +1,7 @@
 //! The only place that prints: results to standard output, everything else to standard error.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 use anstyle::{AnsiColor, Style};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -43,12 +43,22 @@ impl Ui {
     ) -> Result<(), Failure> {
         match self.form {
             Form::Text => print(&text()),
-            Form::Json => {
-                let document = serde_json::to_string(&json()).map_err(|error| {
-                    Failure::bug(format!("the result cannot be written as JSON: {error}"))
-                })?;
-                print(&(document + "\n"))
+            Form::Json => print_document(&mut io::stdout().lock(), &json()),
+        }
+    }
+
+    /// Gives a result that may be long: its text goes out as it is made.
+    pub(crate) fn long_result<T: Serialize>(
+        &self,
+        json: impl FnOnce() -> T,
+        text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        match self.form {
+            Form::Text => {
+                let mut out = BufWriter::with_capacity(PIECE_BYTES, io::stdout().lock());
+                written(text(&mut out).and_then(|()| out.flush()))
             }
+            Form::Json => print_document(&mut io::stdout().lock(), &json()),
         }
     }
 
@@ -141,14 +151,39 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     write_to(&mut io::stdout().lock(), text.as_bytes())
 }
 
+/// What of a long text is kept before it goes out.
+const PIECE_BYTES: usize = 16 * 1024;
+
+/// What of a document is kept before it goes out: most fit, and a list of thousands need not be in memory twice.
+const DOCUMENT_BYTES: usize = 64 * 1024;
+
+/// Writes a document and the end of its line.
+fn print_document(out: &mut impl Write, document: &impl Serialize) -> Result<(), Failure> {
+    let mut out = BufWriter::with_capacity(DOCUMENT_BYTES, out);
+    match serde_json::to_writer(&mut out, document) {
+        Err(error) if !error.is_io() => {
+            // What is kept of half a document stays where it is.
+            let _ = out.into_parts();
+            Err(Failure::bug(format!("the result cannot be written as JSON: {error}")))
+        }
+        Err(error) => written(Err(error.into())),
+        Ok(()) => written(out.write_all(b"\n").and_then(|()| out.flush())),
+    }
+}
+
 /// Writes help, whose colours are for terminals.
 pub(crate) fn print_styled(text: &str) -> Result<(), Failure> {
     write_to(&mut anstream::stdout().lock(), text.as_bytes())
 }
 
-/// Writes everything. A reader that has gone away has seen enough.
+/// Writes everything.
 fn write_to(out: &mut impl Write, bytes: &[u8]) -> Result<(), Failure> {
-    match out.write_all(bytes).and_then(|()| out.flush()) {
+    written(out.write_all(bytes).and_then(|()| out.flush()))
+}
+
+/// Tells what came of writing. A reader that has gone away has seen enough.
+fn written(done: io::Result<()>) -> Result<(), Failure> {
+    match done {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::outside("output-failed", format!("the result cannot be written: {error}")))
         }
@@ -175,4 +210,44 @@ pub(crate) async fn nobody_reads() {
 /// Writes to standard error, if anybody listens there.
 fn say(text: std::fmt::Arguments<'_>) {
     let _ = anstream::stderr().lock().write_fmt(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_is_whole_however_long_it_is() {
+        for length in [0, DOCUMENT_BYTES - 3, DOCUMENT_BYTES - 2, DOCUMENT_BYTES, 5 * DOCUMENT_BYTES] {
+            let (text, mut out) = ("x".repeat(length), Vec::new());
+            print_document(&mut out, &text).unwrap();
+            assert_eq!(out, format!("\"{text}\"\n").into_bytes());
+        }
+    }
+
+    #[test]
+    fn of_what_is_no_document_nothing_is_written() {
+        let broken = std::collections::BTreeMap::from([((1, 2), "a pair is no key")]);
+        let mut out = Vec::new();
+        let failure = print_document(&mut out, &(0, broken)).unwrap_err();
+        assert_eq!((failure.exit, out), (Exit::Bug, Vec::new()));
+    }
+
+    #[test]
+    fn a_reader_that_went_away_has_seen_enough() {
+        struct Gone(io::ErrorKind);
+        impl Write for Gone {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(self.0.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        for length in [1, 2 * DOCUMENT_BYTES] {
+            let text = "x".repeat(length);
+            assert!(print_document(&mut Gone(io::ErrorKind::BrokenPipe), &text).is_ok());
+            assert!(print_document(&mut Gone(io::ErrorKind::StorageFull), &text).is_err());
+        }
+    }
 }

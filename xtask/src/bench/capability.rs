@@ -30,8 +30,8 @@ pub(super) fn list(subject: &Subject) -> Result<Vec<Figure>, Failure> {
     ])?;
     let what = format!("`agora capability list`, {} names", grouped(NAMES));
     Ok(vec![
-        Figure::time(&what, text, SPAWN, floor),
-        Figure::time(format!("{what}, `--json`"), json, SPAWN, floor),
+        Figure::time(&what, text, SPAWN, floor).wish("≤ 3 ×"),
+        Figure::time(format!("{what}, `--json`"), json, SPAWN, floor).wish("≤ 3 ×"),
     ])
 }
 

@@ -38,7 +38,8 @@ pub(super) fn command(subject: &Subject) -> Result<Vec<Figure>, Failure> {
         &mut || rounds::mean_of(&mut nothing, RUNS * 10),
     ])?;
     Ok(vec![
-        Figure::time("`agora dispatch run`, an agent that does nothing, behind the wall", run, SPAWN, floor),
+        Figure::time("`agora dispatch run`, an agent that does nothing, behind the wall", run, SPAWN, floor)
+            .wish("≤ 25 ms"),
         Figure::time("`agora ls`, 120 dispatches", list, SPAWN, floor),
     ])
 }
@@ -67,7 +68,7 @@ pub(super) fn many(subject: &Subject) -> Result<Vec<Figure>, Failure> {
         let each = stopwatch.elapsed() / u32::try_from(mark - done).unwrap_or(1);
         let rate = 1.0 / each.as_secs_f64();
         let what = format!("one engine, dispatches {} to {mark}: {rate:.0} a second, each", done + 1);
-        figures.push(Figure::time(what, each, SPAWN, floor));
+        figures.push(Figure::time(what, each, SPAWN, floor).wish("≥ 150 a second"));
         done = mark;
         if mark == MARKS[2] {
             let (what, scratch) = ("the same, beside its files alone", home.join("files"));

@@ -11,9 +11,16 @@ pub(super) struct Figure {
     measured: String,
     floor: String,
     ratio: String,
+    /// What it should reach; empty where nobody asks for anything.
+    wish: &'static str,
 }
 
 impl Figure {
+    /// Says what the figure should reach.
+    pub(super) fn wish(self, wish: &'static str) -> Self {
+        Self { wish, ..self }
+    }
+
     /// Returns a time beside what the machine itself needs for the least that has to be done.
     pub(super) fn time(
         what: impl Into<String>,
@@ -27,6 +34,7 @@ impl Figure {
             measured: milliseconds(measured),
             floor: format!("{floor}: {}", milliseconds(floor_time)),
             ratio: format!("{ratio:.1} ×"),
+            wish: "",
         }
     }
 
@@ -38,12 +46,13 @@ impl Figure {
             measured: format!("{whole}.{tenth} MB"),
             floor: "-".into(),
             ratio: "-".into(),
+            wish: "",
         }
     }
 
     /// Returns memory, which has no floor.
     pub(super) fn memory(what: impl Into<String>, bytes: u64) -> Self {
-        Self { what: what.into(), measured: mebibytes(bytes), floor: "-".into(), ratio: "-".into() }
+        Self { what: what.into(), measured: mebibytes(bytes), floor: "-".into(), ratio: "-".into(), wish: "" }
     }
 
     /// Returns memory over what is taken anyway.
@@ -53,14 +62,15 @@ impl Figure {
             measured: mebibytes(bytes.saturating_sub(floor_bytes)),
             floor: format!("{floor}: {}", mebibytes(floor_bytes)),
             ratio: "-".into(),
+            wish: "",
         }
     }
 }
 
 pub(super) fn render(figures: &[Figure]) -> String {
-    let mut table = Table::new(["what", "median of 5", "floor, in the same run", "ratio"]);
-    for Figure { what, measured, floor, ratio } in figures {
-        table.add([what.clone(), measured.clone(), floor.clone(), ratio.clone()]);
+    let mut table = Table::new(["what", "median of 5", "floor, in the same run", "ratio", "wish"]);
+    for Figure { what, measured, floor, ratio, wish } in figures {
+        table.add([what.clone(), measured.clone(), floor.clone(), ratio.clone(), (*wish).to_owned()]);
     }
     table.render()
 }
@@ -87,15 +97,16 @@ mod tests {
     #[test]
     fn a_figure_stands_beside_its_floor() {
         let figures = [
-            Figure::time("help", Duration::from_micros(1230), "spawn", Duration::from_micros(600)),
+            Figure::time("help", Duration::from_micros(1230), "spawn", Duration::from_micros(600))
+                .wish("≤ 3 ×"),
             Figure::bytes("size", 7_654_321),
         ];
         assert_eq!(
             render(&figures),
-            "| what | median of 5 | floor, in the same run | ratio |\n\
-             |------|-------------|------------------------|-------|\n\
-             | help | 1.23 ms     | spawn: 0.60 ms         | 2.1 × |\n\
-             | size | 7.6 MB      | -                      | -     |"
+            "| what | median of 5 | floor, in the same run | ratio | wish  |\n\
+             |------|-------------|------------------------|-------|-------|\n\
+             | help | 1.23 ms     | spawn: 0.60 ms         | 2.1 × | ≤ 3 × |\n\
+             | size | 7.6 MB      | -                      | -     |       |"
         );
     }
 

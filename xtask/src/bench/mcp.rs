@@ -37,7 +37,7 @@ pub(super) fn first_answer(subject: &Subject) -> Result<Vec<Figure>, Failure> {
     let memory = resident(server.child.id())?;
     server.end()?;
     Ok(vec![
-        Figure::time("`agora mcp`, start to `tools/list`", measured, SPAWN, floor),
+        Figure::time("`agora mcp`, start to `tools/list`", measured, SPAWN, floor).wish("≤ 15 ms"),
         Figure::memory("`agora mcp`, idle after `tools/list`", memory),
     ])
 }

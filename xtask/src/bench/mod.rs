@@ -122,12 +122,38 @@ impl Subject {
         Program::new("/bin/true").without_environment()
     }
 
+    /// Checks that the disk has room for so much, before anything is written to it.
+    fn needs(&self, bytes: u64, what_for: &str) -> Result<(), Failure> {
+        let about = rustix::fs::statvfs(&self.scratch)
+            .map_err(|source| Failure::file("ask for the room on", &self.scratch, &source.into()))?;
+        let free = about.f_bavail.saturating_mul(about.f_frsize);
+        console::progress(&format!("{what_for} takes {} on the disk for a while", gibibytes(bytes)));
+        if free >= bytes {
+            return Ok(());
+        }
+        let why = format!("`{}` has {} free", self.scratch.display(), gibibytes(free));
+        Err(Failure::new(format!("{what_for} takes {} on the disk", gibibytes(bytes)))
+            .because(why)
+            .hint("`TMPDIR` says where it is made, `--quick` makes it smaller"))
+    }
+
+    /// Takes a directory away that the next benchmarks would be short of. What stays goes with everything else, at the end.
+    fn clear(directory: &Path) {
+        let _ = fs::remove_dir_all(directory);
+    }
+
     /// Returns a new empty directory.
     fn directory(&self, name: &str) -> Result<PathBuf, Failure> {
         let directory = self.scratch.join(name);
         fs::create_dir_all(&directory).map_err(|source| Failure::file("create", &directory, &source))?;
         Ok(directory)
     }
+}
+
+/// One digit, rounded up: it is about whether something fits.
+fn gibibytes(bytes: u64) -> String {
+    let tenths = (bytes * 10).div_ceil(1 << 30);
+    format!("{}.{} GiB", tenths / 10, tenths % 10)
 }
 
 /// Builds a binary as it ships, and returns where cargo put it: that depends on the target.
@@ -151,17 +177,34 @@ fn executable_in(messages: &str, name: &str) -> Option<PathBuf> {
 }
 
 fn size(subject: &Subject) -> Result<Vec<Figure>, Failure> {
-    size_of("the binary `agora`", &subject.agora)
+    Ok(vec![size_of("the binary `agora`", &subject.agora)?.wish("≤ 25 MB")])
 }
 
-fn size_of(what: &str, binary: &Path) -> Result<Vec<Figure>, Failure> {
+fn size_of(what: &str, binary: &Path) -> Result<Figure, Failure> {
     let data = fs::metadata(binary).map_err(|source| Failure::file("look at", binary, &source))?;
-    Ok(vec![Figure::bytes(what, data.len())])
+    Ok(Figure::bytes(what, data.len()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{PathBuf, executable_in};
+    use std::{cell::OnceCell, fs};
+
+    use super::{PathBuf, Subject, executable_in};
+
+    #[test]
+    fn what_does_not_fit_is_refused_before_it_is_written() {
+        let scratch = tempfile::tempdir().unwrap();
+        let subject = Subject {
+            agora: PathBuf::new(),
+            worker: OnceCell::new(),
+            scratch: scratch.path().to_path_buf(),
+            quick: false,
+        };
+        subject.needs(1, "a tree").unwrap();
+        let failure = subject.needs(u64::MAX / 16, "a tree").unwrap_err().to_string();
+        assert!(failure.starts_with("error: a tree takes 1073741824.0 GiB on the disk"), "{failure}");
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+    }
 
     #[test]
     fn the_binary_is_where_cargo_says() {

@@ -27,6 +27,8 @@ const ANSWERS: u64 = 1_000;
 const STRETCH: u64 = 50_000;
 /// What the command shows.
 const PAGE: usize = 50;
+/// What one takes in the ledger, twice: in the file, and on its way there.
+const QUESTION_BYTES: u64 = 8 * 1024;
 /// The floor of an answer: what is durable waits for the disk once.
 const FSYNC: &str = "write 4 KiB and fsync";
 
@@ -39,11 +41,18 @@ pub(super) fn answers(subject: &Subject) -> Result<Vec<Figure>, Failure> {
     let count =
         environment::bench_questions().unwrap_or(if subject.quick { QUESTIONS / 10 } else { QUESTIONS });
     let asked = if subject.quick { ANSWERS / 10 } else { ANSWERS };
+    subject.needs(count * QUESTION_BYTES, &format!("a ledger of {count} questions"))?;
     let home = subject.directory("pause-home")?;
+    let figures = measure(subject, &home, count, asked);
+    Subject::clear(&home);
+    figures
+}
+
+fn measure(subject: &Subject, home: &Path, count: u64, asked: u64) -> Result<Vec<Figure>, Failure> {
     let runtime = Runtime::new().map_err(broken)?;
-    let agora = open(subject, &home);
+    let agora = open(subject, home);
     let stopwatch = Stopwatch::start();
-    runtime.block_on(fill(&agora, &home, count))?;
+    runtime.block_on(fill(&agora, home, count))?;
     console::progress(&format!(
         "{count} questions are open after {:.0} s",
         stopwatch.elapsed().as_secs_f64()
@@ -64,7 +73,8 @@ pub(super) fn answers(subject: &Subject) -> Result<Vec<Figure>, Failure> {
             accepted.at(99),
             FSYNC,
             floor.at(99),
-        ),
+        )
+        .wish("≤ 10 ms"),
         Figure::time(
             "from there to the next worker's `dispatch.started`, p50",
             started.at(50),
@@ -76,12 +86,13 @@ pub(super) fn answers(subject: &Subject) -> Result<Vec<Figure>, Failure> {
             started.at(99),
             FSYNC,
             floor.at(99),
-        ),
+        )
+        .wish("≤ 25 ms"),
         Figure::memory_above("the engine that answered: peak memory above idle", memory(), "idle", idle),
     ];
-    figures.extend(pages(subject, &runtime, &agora, &home, count)?);
+    figures.extend(pages(subject, &runtime, &agora, home, count)?);
     drop(agora);
-    figures.extend(restart(subject, &runtime, &home)?);
+    figures.extend(restart(subject, &runtime, home)?);
     let ledger = home.join("agora/ledger.sqlite");
     let size = fs::metadata(&ledger).map_err(|source| Failure::file("look at", &ledger, &source))?.len();
     figures.push(Figure::bytes(format!("the ledger with {count} open questions"), size));
@@ -106,12 +117,17 @@ async fn fill(agora: &Agora, home: &Path, count: u64) -> Result<(), Failure> {
     let ledger = agora.engine().map_err(broken)?.world().ledger.clone();
     let papers = ledger.dispatch(first.dispatch_id()).await.map_err(broken)?;
     let like = papers.ok_or_else(|| broken("its papers are gone"))?.job;
-    let mut filled = 0;
+    let (mut filled, stopwatch) = (0, Stopwatch::start());
     while filled < count {
         let next = (filled + STRETCH).min(count);
         fill::paused(&ledger, &like, filled..next).await;
         filled = next;
-        console::progress(&format!("{filled} questions are open"));
+        let rate = filled as f64 / stopwatch.elapsed().as_secs_f64();
+        let left = Duration::from_secs_f64((count - filled) as f64 / rate);
+        console::progress(&format!(
+            "{filled} questions are open, {rate:.0} a second; {} left",
+            console::seconds(left)
+        ));
     }
     Ok(())
 }
@@ -196,17 +212,22 @@ fn pages(
     let (thread, _, question) = fill::ids(count / 2 + 1);
     let middle = (thread, question);
     let mut command = subject.agora(&home.join("agora")).args(["inbox", "--json"]);
+    let mut line = subject.agora(&home.join("agora")).args(["status", "--line"]);
     let mut nothing = Subject::nothing();
-    let [first, middle, command, spawn] = rounds::medians([
+    let [first, middle, command, line, spawn] = rounds::medians([
         &mut || page(None),
         &mut || page(Some(middle.clone())),
         &mut || rounds::mean_of(&mut command, 5),
+        &mut || rounds::mean_of(&mut line, 5),
         &mut || rounds::mean_of(&mut nothing, 50),
     ])?;
     Ok(vec![
-        Figure::time(format!("first page of the inbox, {PAGE} of {count}"), first, SPAWN, spawn),
-        Figure::time(format!("a page from its middle, {PAGE} of {count}"), middle, SPAWN, spawn),
-        Figure::time("`agora inbox --json`, the whole command", command, SPAWN, spawn),
+        Figure::time(format!("first page of the inbox, {PAGE} of {count}"), first, SPAWN, spawn)
+            .wish("≤ 50 ms"),
+        Figure::time(format!("a page from its middle, {PAGE} of {count}"), middle, SPAWN, spawn)
+            .wish("≤ 50 ms"),
+        Figure::time("`agora inbox --json`, the whole command", command, SPAWN, spawn).wish("≤ 50 ms"),
+        Figure::time(format!("`agora status --line`, {count} open"), line, SPAWN, spawn),
     ])
 }
 
@@ -220,7 +241,7 @@ fn restart(subject: &Subject, runtime: &Runtime, home: &Path) -> Result<Vec<Figu
     };
     let mut nothing = Subject::nothing();
     let [restart, spawn] = rounds::medians([&mut || start(), &mut || rounds::mean_of(&mut nothing, 50)])?;
-    Ok(vec![Figure::time("restart: open and recover", restart, SPAWN, spawn)])
+    Ok(vec![Figure::time("restart: open and recover", restart, SPAWN, spawn).wish("≤ 2 s")])
 }
 
 fn broken(error: impl std::fmt::Display) -> Failure {

@@ -16,5 +16,5 @@ pub(super) fn help(subject: &Subject) -> Result<Vec<Figure>, Failure> {
     let [measured, floor] = rounds::medians([&mut || rounds::mean_of(&mut help, SPAWNS), &mut || {
         rounds::mean_of(&mut nothing, SPAWNS)
     }])?;
-    Ok(vec![Figure::time("`agora --help`", measured, SPAWN, floor)])
+    Ok(vec![Figure::time("`agora --help`", measured, SPAWN, floor).wish("≤ 3 ×")])
 }

@@ -68,10 +68,15 @@ impl Never {
     /// Looks at a home with the eyes of whoever has a disk: `real` returns where a path truly is.
     pub fn of(home: &Path, real: impl Fn(&Path) -> Option<PathBuf>) -> Self {
         let mut homes = vec![home.to_owned()];
-        homes.extend(real(home).filter(|real| real != home));
+        let real_home = real(home);
+        homes.extend(real_home.clone().filter(|real| real != home));
         let never = Self { homes, elsewhere: Vec::new() };
-        // What is not there yet will be where its directory truly is.
-        let in_its_directory = |path: &Path| Some(real(path.parent()?)?.join(path.file_name()?));
+        // What is not there yet will be where its directory truly is; for most that is the home.
+        let in_its_directory = |path: &Path| {
+            let dir = path.parent()?;
+            let dir = if dir == home { real_home.clone() } else { real(dir) };
+            Some(dir?.join(path.file_name()?))
+        };
         let named = NEVER.iter().flat_map(|name| spelled_out(name)).map(|name| home.join(name));
         let elsewhere = named.filter_map(|path| real(&path).or_else(|| in_its_directory(&path)));
         // One that leads to the home itself, or above it, says nothing.

@@ -52,7 +52,12 @@ pub struct Dispatch {
 impl Dispatch {
     /// Starts with a subagent: `Dispatch::of(env!("CARGO_BIN_EXE_agora-worker"), json!({…}))`.
     pub fn of(worker: &str, subagent: Value) -> Self {
-        let root = tempfile::Builder::new().prefix("agora-worker-test").tempdir().unwrap();
+        Self::below(&std::env::temp_dir(), worker, subagent)
+    }
+
+    /// The same, with everything that it makes below a directory.
+    pub fn below(directory: &Path, worker: &str, subagent: Value) -> Self {
+        let root = tempfile::Builder::new().prefix("agora-worker-test").tempdir_in(directory).unwrap();
         let raw: RawSubagent = serde_json::from_value(subagent).unwrap();
         let subagent = Subagent::new(raw).unwrap();
         let adapter = subagent.runtime.as_str().to_owned();

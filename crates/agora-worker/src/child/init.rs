@@ -16,7 +16,7 @@ use super::guard::{ask, bell, hear_bell, let_go_of_streams, news};
 use super::launch::{NOT_STARTED, become_program, go_first, limit_processes, number_of};
 use super::tree;
 use crate::sandbox::syscall::{close_all_but, fork_into};
-use crate::sandbox::wall::{Plan, furnish, map_ids, shed};
+use crate::sandbox::wall::{IdMaps, Plan, furnish, shed};
 
 /// Makes the room, and gives up everything that took.
 pub(super) fn enter(
@@ -31,7 +31,7 @@ pub(super) fn enter(
         let _ = Hitch::NotGrouped.write(mouth);
     }
     if !user.is_root() {
-        map_ids(user.as_raw(), group_id.as_raw()).map_err(Obstacle::Wall)?;
+        IdMaps::of(user.as_raw(), group_id.as_raw()).write().map_err(Obstacle::Wall)?;
     }
     furnish(wall).map_err(Obstacle::Wall)?;
     // The kernel counts by user and namespace, and this one has nobody in it yet.

@@ -300,12 +300,14 @@ pub(crate) fn fork_into(body: impl FnOnce() -> u8) -> io::Result<Pid> {
     Pid::from_raw(answer.max(0)).ok_or_else(io::Error::last_os_error)
 }
 
-/// Forks into new namespaces: the child is the first process of a new PID namespace. Otherwise as `fork_into`.
+/// Forks into new namespaces: the child is the first process of a new PID namespace. Otherwise as `fork_into`; a process with more than one
+/// thread may call it where `body` takes neither memory nor locks.
 #[expect(unsafe_code, reason = "clone has no safe wrapper")]
 pub(crate) fn fork_into_namespaces(namespaces: UnshareFlags, body: impl FnOnce() -> u8) -> io::Result<Pid> {
     let flags = c_ulong::from(namespaces.bits()) | CHILD_SIGNAL;
     // SAFETY: without a stack of its own and without shared memory this is a fork; the callers are single threaded, so
-    // the child has a whole and consistent copy of the process. The flags are those of namespaces only.
+    // the child has a whole and consistent copy of the process, or the child only makes system calls, with what lies on its
+    // stack. The flags are those of namespaces only.
     // JUSTIFICATION: `unshare` and `fork` would make one process more, between the guard and the namespace's first.
     let answer = unsafe { syscall(CLONE, flags, 0_usize, 0_usize, 0_usize, 0_usize) };
     if answer == 0 {

@@ -10,16 +10,17 @@ use agora_core::wire::manifest::{Location, WorkspaceAt};
 
 use crate::desk::Desk;
 use crate::fault::{Fault, workspace};
-use crate::sandbox::wall::{Ground, View, WallError};
+use crate::sandbox::wall::{Ground, Trial, View, WallError};
 
 /// Decides, and writes down what was decided.
 pub(crate) fn raise(wish: &Wish, workspace_at: Option<&WorkspaceAt>, desk: &mut Desk) -> Result<(), Fault> {
     let own = desk.place.own();
     let lent = workspace_at.map(|at| at.borrowed.as_slice()).unwrap_or_default();
     let lent: Vec<PathBuf> = lent.iter().map(|Location::File(dir)| dir.clone()).collect();
+    let trial = Trial::of(wish.isolation, desk.outer);
     let ground = Ground {
         wish,
-        trial: &desk.trial,
+        trial: &trial,
         home: desk.place.users_home.as_deref(),
         path: desk.place.base().get("PATH".as_ref() as &std::ffi::OsStr).map(AsRef::as_ref),
         own: &own,

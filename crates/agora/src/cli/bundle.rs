@@ -1,6 +1,6 @@
 //! What the three kinds of bundles share: list, get, versions, and how a registration is told.
 
-use std::fmt::Write as _;
+use std::io::Write as _;
 
 use agora_core::bundle::BundleBody;
 use agora_core::catalogue::{Change, Registration};
@@ -99,16 +99,15 @@ pub(super) async fn list(context: &Context, kind: BundleKind) -> Result<(), Fail
         context.ui.hint(format!("`agora {kind} register --help` has an example"));
     }
     let shown = || names.iter().map(|(name, version)| Listed::new(name, version)).collect::<Vec<_>>();
-    context.ui.result(shown, || {
+    let told = context.ui.long_result(shown, |out| {
         let width = names.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
-        let mut text = String::with_capacity(names.len() * (width + 48));
-        for (name, version) in &names {
-            // Writing to a text cannot fail.
-            let _ =
-                writeln!(text, "{name:<width$}  {}  {}", version.content_hash.short(), version.registered_at);
-        }
-        text
-    })
+        names.iter().try_for_each(|(name, version)| {
+            writeln!(out, "{name:<width$}  {}  {}", version.content_hash.short(), version.registered_at)
+        })
+    });
+    // The process ends: to give thousands of names back one by one takes as long as to print them.
+    std::mem::forget(names);
+    told
 }
 
 /// Lists every version of a name, newest first.

@@ -26,8 +26,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) use filter::filter;
 pub(crate) use room::{furnish, namespaces};
 pub(crate) use rules::restrict;
-pub(crate) use shed::{has_id, map_ids, shed};
-pub(crate) use trial::{Trial, try_namespaces};
+pub(crate) use shed::{IdMaps, has_id, shed};
+pub(crate) use trial::{Outer, Trial};
 pub(crate) use view::{Ground, Inside, View, WallError};
 
 /// What a guard builds.

@@ -11,17 +11,31 @@ use rustix::thread::{
 
 use super::{Part, Refused};
 
-/// Maps one user and one group into the user namespace that this process has just entered.
-pub(crate) fn map_ids(user: u32, group: u32) -> Result<(), Refused> {
-    // The group map of an ordinary user is only accepted once `setgroups` is denied.
-    for (file, text) in [
-        ("/proc/self/setgroups", "deny".to_owned()),
-        ("/proc/self/uid_map", format!("{user} {user} 1")),
-        ("/proc/self/gid_map", format!("{group} {group} 1")),
-    ] {
-        fs::write(file, text).map_err(Part::Ids.refused())?;
+/// One user and one group, as they are mapped into a user namespace. Written out before there is one: whoever enters it may have to do
+/// without memory of its own.
+#[derive(Debug)]
+pub(crate) struct IdMaps {
+    user: String,
+    group: String,
+}
+
+impl IdMaps {
+    pub(crate) fn of(user: u32, group: u32) -> Self {
+        Self { user: format!("{user} {user} 1"), group: format!("{group} {group} 1") }
     }
-    Ok(())
+
+    /// Maps them in the user namespace that this process has just entered.
+    pub(crate) fn write(&self) -> Result<(), Refused> {
+        // The group map of an ordinary user is only accepted once `setgroups` is denied.
+        for (file, text) in [
+            ("/proc/self/setgroups", "deny"),
+            ("/proc/self/uid_map", self.user.as_str()),
+            ("/proc/self/gid_map", self.group.as_str()),
+        ] {
+            fs::write(file, text).map_err(Part::Ids.refused())?;
+        }
+        Ok(())
+    }
 }
 
 /// Tells whether an id exists in this process' user namespace: a container may have few.

@@ -61,9 +61,16 @@ pub(super) struct Tool {
 
 impl Tool {
     pub(super) fn at(written: PathBuf) -> Option<Self> {
-        let real = fs::canonicalize(&written).ok()?;
+        let real = real(&written)?;
         Some(Self { written, real })
     }
+}
+
+/// Returns where a path truly is. Of most that are asked for nothing is there, which one look tells; the way to what is there takes one
+/// for each part of it.
+pub(super) fn real(path: &Path) -> Option<PathBuf> {
+    fs::symlink_metadata(path).ok()?;
+    fs::canonicalize(path).ok()
 }
 
 /// Returns the roots of known tools that are there.
@@ -139,7 +146,7 @@ fn needed(program: &Path, home: &Path) -> Vec<Tool> {
 
 fn is_of_a_prefix(dir: &Path, home: &Path) -> bool {
     let prefix = dir.parent().filter(|_| dir.file_name() == Some(OsStr::new("bin")));
-    let prefix = prefix.and_then(|prefix| fs::canonicalize(prefix).ok());
+    let prefix = prefix.and_then(real);
     prefix.is_some_and(|prefix| !home.starts_with(&prefix) && prefix != home.join(SHARED_PREFIX))
 }
 

@@ -197,7 +197,7 @@ impl<'a> Sight<'a> {
             },
             Level::Landlock | Level::None => ground.own.clone(),
         };
-        let never = Never::of(&home.written, |path| fs::canonicalize(path).ok());
+        let never = Never::of(&home.written, tools::real);
         let closed = fs::canonicalize(ground.closed).unwrap_or_else(|_| ground.closed.to_owned());
         let (binds, links, hidden) = (Vec::new(), Vec::new(), Vec::new());
         let (home_links, missing) = (Vec::new(), Vec::new());
