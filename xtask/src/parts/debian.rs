@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Context, Found, Missing};
-use crate::{console, environment, failure::Failure, process::Program, version::Version};
+use super::{Context, Missing};
+use crate::{console, environment, failure::Failure, process::Program};
 
 /// A package, and how to see that what it brings is there already, from wherever.
 struct Package {
