@@ -1,5 +1,4 @@
 //! A secret's value goes into the encrypted store and nowhere else.
-#![expect(clippy::disallowed_methods, reason = "a test starts what it looks at")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
