@@ -157,8 +157,9 @@ impl PatchReport {
         let named: Vec<String> = self.whole.iter().take(NAMED).map(|path| format!("`{path}`")).collect();
         let more = self.whole.len().saturating_sub(NAMED);
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let (them, they) = if self.whole.len() == 1 { ("it", "it") } else { ("them", "they") };
         let said = format!(
-            "a capability or the setup script had changed {}{more}, too: in the patch as it ended, with what was not the agent's",
+            "a capability or the setup script had changed {}{more}, too: the patch has {them} as {they} ended, with what was not the agent's",
             named.join(", ")
         );
         (!self.whole.is_empty()).then_some(said)
