@@ -1,7 +1,5 @@
 //! What the three kinds of bundles share: list, get, versions, and how a registration is told.
 
-use std::io::Write as _;
-
 use agora_core::bundle::BundleBody;
 use agora_core::catalogue::{Change, Registration};
 use agora_core::provider::registry::Version;
