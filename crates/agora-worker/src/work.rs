@@ -63,11 +63,11 @@ impl Heeds {
 
 fn outside(guard: &[&str], heeds: Heeds) -> io::Result<Outside> {
     let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    // First of all, while it hides nothing and has one thread.
     let outer = match heeds {
-        Heeds::Anybody => Outer::Machine,
+        Heeds::Anybody => Outer::machine(),
         Heeds::WhoIsOutside => Outer::Container,
     };
-    // First of all: it takes a process with one thread.
     crate::room::enter(&environment);
     // It holds the event key and every secret: nobody but root opens its descriptors or reads its memory.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;

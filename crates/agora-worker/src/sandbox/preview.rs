@@ -68,7 +68,7 @@ pub fn view_in_this_process(question: &str) -> Option<String> {
     use super::wall::{Ground, Inside, Outer, Trial, View};
 
     let Question { wish, agora_home, home, lent } = serde_json::from_str(question).ok()?;
-    let trial = Trial::of(wish.isolation, Outer::Machine);
+    let trial = Trial::of(wish.isolation, Outer::machine());
     let dispatch = agora_home.join("dispatches/ID");
     let own = Inside {
         work: dispatch.join("work"),

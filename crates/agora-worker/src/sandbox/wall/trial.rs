@@ -17,9 +17,20 @@ use crate::sandbox::syscall;
 /// What stands around a worker itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outer {
-    Machine,
+    Machine {
+        /// What came of trying already.
+        tried: Option<Result<(), Refused>>,
+    },
     /// It is the first process of a container, which has the namespaces, and the network that was asked for.
     Container,
+}
+
+impl Outer {
+    /// Looks at the machine, before this process hides its memory: whoever is not root maps itself into a user namespace, which the kernel
+    /// does not let a hidden process do. Root tries when a wall is wanted, and only then.
+    pub(crate) fn machine() -> Self {
+        Self::Machine { tried: (!geteuid().is_root()).then(in_a_child) }
+    }
 }
 
 /// What can be built here.
@@ -36,13 +47,13 @@ pub(crate) struct Trial {
 impl Trial {
     /// Finds out what there is to build of. Namespaces are tried only for who wants a wall, and not where a container has them already.
     pub(crate) fn of(isolation: Isolation, outer: Outer) -> Self {
-        let contained = outer == Outer::Container;
-        let namespaces = if contained || isolation == Isolation::None {
-            Err(Refused { part: Part::Namespaces, error: Errno::PERM })
-        } else {
-            in_a_child()
+        let namespaces = match outer {
+            Outer::Machine { tried } if isolation != Isolation::None => tried.unwrap_or_else(in_a_child),
+            Outer::Machine { .. } | Outer::Container => {
+                Err(Refused { part: Part::Namespaces, error: Errno::PERM })
+            }
         };
-        Self { namespaces, landlock: landlock(), contained }
+        Self { namespaces, landlock: landlock(), contained: outer == Outer::Container }
     }
 }
 
@@ -104,16 +115,24 @@ mod tests {
     #[test]
     fn without_a_wall_and_in_a_container_nothing_is_tried() {
         let refused = Err(Refused { part: Part::Namespaces, error: Errno::PERM });
-        assert_eq!(Trial::of(Isolation::None, Outer::Machine).namespaces, refused);
+        assert_eq!(Trial::of(Isolation::None, Outer::Machine { tried: None }).namespaces, refused);
         let inside = Trial::of(Isolation::Auto, Outer::Container);
         assert_eq!((inside.namespaces, inside.contained), (refused, true));
+    }
+
+    #[test]
+    fn what_was_tried_already_is_not_tried_again() {
+        for tried in [Ok(()), Err(Refused { part: Part::Proc, error: Errno::BUSY })] {
+            let outer = Outer::Machine { tried: Some(tried) };
+            assert_eq!(Trial::of(Isolation::Strict, outer).namespaces, tried);
+        }
     }
 
     /// A lock of the allocator that is held when the child is made stays closed in it: it would wait for ever.
     #[test]
     fn a_trial_ends_while_other_threads_use_memory() {
         let over = AtomicBool::new(false);
-        let first = Trial::of(Isolation::Auto, Outer::Machine).namespaces;
+        let first = Trial::of(Isolation::Auto, Outer::Machine { tried: None }).namespaces;
         thread::scope(|scope| {
             for size in [24, 4096, 200_000] {
                 let over = &over;
@@ -124,7 +143,7 @@ mod tests {
                 });
             }
             for _ in 0..20 {
-                assert_eq!(Trial::of(Isolation::Auto, Outer::Machine).namespaces, first);
+                assert_eq!(Trial::of(Isolation::Auto, Outer::Machine { tried: None }).namespaces, first);
             }
             over.store(true, Ordering::Relaxed);
         });
