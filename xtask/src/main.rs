@@ -2,7 +2,12 @@
 //!
 //! Reading order: [`mod@test`] (set-up and all checks), [`parts`] (the real programs that tests use), [`mod@bench`].
 //! The others each hold one thing that clippy forbids everywhere else: printing, processes, time, environment.
+#![cfg_attr(not(feature = "bench"), expect(dead_code, reason = "benchmarks use it, in a build of their own"))]
 
+#[cfg(feature = "bench")]
+mod bench;
+#[cfg(not(feature = "bench"))]
+#[path = "bench_elsewhere.rs"]
 mod bench;
 mod checks;
 mod console;

@@ -62,12 +62,6 @@ pub(crate) struct Options {
 
 /// Builds, measures and prints a table for `docs/performance.md`.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    if cfg!(debug_assertions) {
-        // The floors are measured in this process: unoptimised, they would flatter us.
-        let again = ["run", "--release", "--quiet", "--package", "xtask", "--", "bench"];
-        let quick = options.quick.then_some("--quick");
-        return Program::cargo().args(again).args(&options.names).args(quick).run();
-    }
     let scratch = tempfile::tempdir()
         .map_err(|source| Failure::new("could not make a temporary directory").because(source.to_string()))?;
     let agora = build("agora", "release")?;
