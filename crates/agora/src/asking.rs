@@ -45,12 +45,20 @@ pub(crate) fn changes(stale: &[Difference]) -> Vec<String> {
 /// Says how an open question is answered and what follows; and by whom, where whoever reads it may not.
 pub(crate) fn how(id: &QuestionId, question: &Question, terms: &Terms, then: &str) -> String {
     let line = answer_line::line(id, question.items());
+    match only_others(terms) {
+        None => format!("`{line}` answers it{then}"),
+        Some(only) => format!("{only}, by `{line}`; `agora route test {id}` shows its way"),
+    }
+}
+
+/// Says who may answer, where whoever sits here may not.
+pub(crate) fn only_others(terms: &Terms) -> Option<String> {
     let reader_may = || person::at_the_terminal().principal.parse().is_ok_and(|who| terms.names(&who));
     if terms.may_answer.is_empty() || reader_may() {
-        return format!("`{line}` answers it{then}");
+        return None;
     }
     let who: Vec<String> = terms.may_answer.iter().map(|party| format!("`{party}`")).collect();
-    format!("only {} may answer it, by `{line}`; `agora route test {id}` shows its way", who.join(", "))
+    Some(format!("only {} may answer it", who.join(", ")))
 }
 
 fn item_lines(item: &Item, several: bool) -> Vec<String> {

@@ -231,6 +231,24 @@ fn what_was_typed_before_the_question_was_there_is_no_answer_to_it() {
     assert_eq!(state_of(&cli, "bored")["questions"][0]["state"], "open", "{seen}");
 }
 
+/// Who may not answer is told so before they have thought about it, and not asked at the terminal they dispatched from.
+#[test]
+fn whoever_may_not_answer_is_told_who_may_and_is_not_asked() {
+    let cli = cli();
+    cli.settings("[[route]]\nmatch = { label = \"leads\" }\nmay_answer = [\"group:leads\"]\n[group]\nleads = [\"user:ann\"]\n");
+    let (seen, code) = run_here(&cli, "leads", WHICH).finish();
+    assert_eq!(code, Some(4), "{seen}");
+    assert!(seen.contains("2. postgres") && seen.contains("only `group:leads` may answer it"), "{seen}");
+    assert!(!seen.contains("esc leaves it open"), "nobody is asked here: {seen}");
+    let mut terminal = walk(&cli, 80, &[]);
+    terminal.read_until("q leaves");
+    terminal.press("q");
+    let (seen, code) = terminal.finish();
+    assert_eq!(code, Some(0), "{seen}");
+    assert!(seen.contains("only `group:leads` may answer it"), "{seen}");
+    assert_eq!(state_of(&cli, "leads")["questions"][0]["state"], "open");
+}
+
 /// A route on which nobody is in time, so that whoever answers first is the first to look at the clock.
 const NO_TIME: &str =
     "[[route]]\nmatch = { label = \"late\" }\nexpire_after = \"1ms\"\nat_expiry = \"use-default\"\n";

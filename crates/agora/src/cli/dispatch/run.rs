@@ -1,13 +1,14 @@
 //! `agora dispatch run`: a subagent runs, and its words are the result.
 
 use agora_core::wall::Isolation;
-use agora_engine::{Agora, Dispatch, DispatchResult, LoginSource, Thread, UsedLogin};
+use agora_engine::{Agora, Dispatch, DispatchResult, LoginSource, NeedsInput, Thread, UsedLogin};
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::options::{Manner, Options};
 use super::pause::{self, Pause};
 use super::{open_to_run, start_carrier};
+use crate::asking;
 use crate::cli::Context;
 use crate::cli::explain::read_input;
 use crate::exit::Exit;
@@ -111,7 +112,8 @@ pub(in crate::cli) async fn follow(
     follow_to(context, agora, thread, pause_ok, &|result| result).await
 }
 
-/// As [`follow`], with the result in a document of the caller's. Whoever sits at a terminal is asked right there, and it goes on.
+/// As [`follow`], with the result in a document of the caller's. Whoever sits at a terminal is asked right there, if
+/// they may answer, and it goes on.
 pub(in crate::cli) async fn follow_to(
     context: &Context,
     agora: &Agora,
@@ -134,7 +136,9 @@ pub(in crate::cli) async fn follow_to(
                 continue;
             }
         }
-        if let Some(asked) = result.needs_input.as_ref().filter(|_| context.ui.can_ask() && !pause_ok) {
+        let can_answer =
+            |asked: &&NeedsInput| context.ui.can_ask() && asking::only_others(&asked.terms).is_none();
+        if let Some(asked) = result.needs_input.as_ref().filter(can_answer).filter(|_| !pause_ok) {
             context.ui.result(|| Value::Null, || story::words(&result))?;
             let paused = pause::ask(context, agora, &result.subagent, &result.dispatch_id, asked).await?;
             interrupts.forget();

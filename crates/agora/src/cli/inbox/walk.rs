@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use agora_core::QuestionId;
 use agora_core::provider::ledger::{OpenFilter, OpenQuestion};
+use agora_core::route::Terms;
 use agora_engine::{Agora, Answerer, Despite, Error, Name, Refusal};
 
 use super::waits;
@@ -86,8 +87,11 @@ impl Walk<'_> {
 
     async fn ask(&mut self, open: &OpenQuestion, of: u64, more: bool) -> Result<Next, Failure> {
         let diff = Diff::of(self.agora, &open.dispatch_id).await?;
-        let expires = self.expires(open).await?;
-        self.context.ui.note(self.header(open, of, expires));
+        let terms = super::terms(self.agora, open).await?;
+        self.context.ui.note(self.header(open, of, self.expires(&terms)));
+        if let Some(only) = asking::only_others(&terms) {
+            self.context.ui.note(only);
+        }
         tell_about(self.context, &open.question, diff.as_ref());
         let stale = self.agora.stale(std::slice::from_ref(open)).await?;
         stale.iter().flat_map(|stale| asking::changes(stale)).for_each(|line| self.context.ui.note(line));
@@ -158,12 +162,11 @@ impl Walk<'_> {
     }
 
     /// Says when the question is over without an answer, if it ever is.
-    async fn expires(&self, open: &OpenQuestion) -> Result<Option<String>, Failure> {
-        let expiry = super::terms(self.agora, open).await?.expiry;
-        Ok(expiry.map(|expiry| {
+    fn expires(&self, terms: &Terms) -> Option<String> {
+        terms.expiry.map(|expiry| {
             let left = expiry.at.as_millis() - self.context.config.now().as_millis();
             format!("expires in {}", span(u64::try_from(left).unwrap_or(0)))
-        }))
+        })
     }
 
     /// Says which question this is, whose, and how long it has waited.
