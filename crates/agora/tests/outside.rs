@@ -199,16 +199,17 @@ fn an_agent_that_fills_the_disk_is_ended_while_that_can_be_recorded() {
         "n=0; while command : > $n; do n=$((n+1)); done; exec sleep 1000",
     ];
     let works = "agora subagent register --name works --runtime command -- /bin/echo done >/dev/null 2>&1 || exit 91\n";
-    let fills = fillers.iter().enumerate().map(|(number, fills)| {
+    let fill = |(number, fills): (usize, &&str)| {
         format!(
             "agora subagent register --name fills-{number} --runtime command -- /bin/sh -c '{fills}' >/dev/null 2>&1 || exit 90\n\
              agora dispatch run --subagent fills-{number}; echo \"code $?\" >&2\n\
              agora dispatch run --subagent works >&2 || exit 92\n"
         )
-    });
-    let script = std::iter::once(works.to_owned()).chain(fills).collect::<String>();
+    };
+    let script: Vec<String> =
+        std::iter::once(works.to_owned()).chain(fillers.iter().enumerate().map(fill)).collect();
     let mount = "mount -t tmpfs -o size=48m,nr_inodes=3000 none HOME";
-    let Some((code, said)) = in_own_mount(&cli, mount, &script) else { return };
+    let Some((code, said)) = in_own_mount(&cli, mount, &script.concat()) else { return };
     for wanted in ["(provider-failed, disk-full)", "code 1\n"] {
         assert_eq!(said.matches(wanted).count(), fillers.len(), "{said}");
     }
