@@ -5,12 +5,34 @@ use serde_json::{Value, json};
 use crate::support::{Place, Wire, refusal};
 use crate::web::{Web, listen, token};
 
-fn place(settings: &str) -> Place {
+/// A place of which nothing is left running: a carrier that outlives its home waits for ever.
+struct Busy(Place);
+
+impl std::ops::Deref for Busy {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.0
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let listed = self.cli.run(&["ls", "--json"]).json();
+        let live = listed.as_array().unwrap().iter().filter(|row| row["endedAt"].is_null());
+        for row in live {
+            // One that ends meanwhile needs no end.
+            drop(self.cli.run(&["cancel", row["threadId"].as_str().unwrap()]));
+        }
+    }
+}
+
+fn place(settings: &str) -> Busy {
     let place = Place::new();
     place.cli.settings(settings);
     place.agent("quick", "true");
     place.agent("sleeper", "sleep 600");
-    place
+    Busy(place)
 }
 
 fn dispatched(place: &Place) -> usize {
