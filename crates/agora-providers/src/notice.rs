@@ -25,7 +25,8 @@ pub(crate) struct Notice {
 }
 
 impl Notice {
-    /// Starts to listen to a file that exists: to what is written to it, and to whoever had it open for writing and closed it or died.
+    /// Starts to listen to a file that exists: to what is written to it, to whoever had it open for writing and closed it or died, and to
+    /// its being removed, after which nobody would ever write to it again.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let hub = Hub::get();
         match &hub.instance {
@@ -90,7 +91,9 @@ impl Hub {
     fn listen(&self, instance: &OwnedFd, path: &Path) -> io::Result<Notice> {
         // Held while the watch is made: a change that is heard before somebody listens would be lost.
         let mut files = self.files();
-        let number = inotify::add_watch(instance, path, WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE)?;
+        // That a file which is open has one name less is told as a change of what is known about it.
+        let what = WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE | WatchFlags::ATTRIB;
+        let number = inotify::add_watch(instance, path, what)?;
         let listened =
             files.entry(number).or_insert_with(|| Listened { changed: watch::Sender::new(0), listeners: 0 });
         listened.listeners += 1;
@@ -165,5 +168,15 @@ mod tests {
         let mut again = Notice::of(&path).unwrap();
         fs::write(&path, "y").unwrap();
         again.next().await;
+    }
+
+    #[tokio::test]
+    async fn that_the_file_is_gone_is_heard_while_it_is_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let _writer = File::create(&path).unwrap();
+        let mut notice = Notice::of(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        notice.next().await;
     }
 }

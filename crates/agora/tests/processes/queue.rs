@@ -133,3 +133,20 @@ fn the_wall_of_a_dispatch_is_told_when_its_worker_has() {
     let ended = wait(running).json();
     assert!(ended["isolation"]["level"].is_string(), "{ended}");
 }
+
+/// Somebody clears everything away while one dispatch runs and another waits for its place: nobody stays behind and waits for ever.
+#[test]
+fn whoever_waits_in_a_home_that_is_removed_ends() {
+    let place = Place::new();
+    place.configure("[target.local]\nmax_concurrent = 1\n");
+    let gate = place.mark("gate");
+    place.agent("first", &format!("while [ ! -e {} ]; do sleep 0.02; done", gate.display()));
+    place.agent("next", "true");
+    place.dispatch("first", "d_first", &["--detach"]).success();
+    until("the first has the place", || place.recorded("d_first").unwrap().claim.is_some());
+    place.dispatch("next", "d_next", &["--detach"]).success();
+    assert_eq!(place.carriers().len(), 2);
+    until("the home is gone", || fs::remove_dir_all(place.cli.agora_home()).is_ok());
+    fs::write(&gate, "").unwrap();
+    until("nobody is left", || place.alive().is_empty());
+}
