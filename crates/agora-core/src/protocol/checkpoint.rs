@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{CannotHold, Lost, Written, lost_of, only_item};
+use super::{CannotHold, Lost, Written, lost_of, one_line, only_item};
 use crate::limits::SENTINEL_BYTES;
 use crate::question::{Question, RawItem, RawQuestion};
 use crate::sentinel::Malformed;
@@ -70,12 +70,12 @@ impl Checkpoint {
             let field = |name: &str| line.trim().strip_prefix(&format!("**{name}:**")).map(str::trim);
             let title = line.strip_prefix("# ").and_then(|title| title.trim().strip_suffix("Checkpoint"));
             match (title, field("Timestamp"), field("Task"), field("Agent")) {
-                (Some(title), ..) if self.agent.is_empty() => title.trim().clone_into(&mut self.agent),
+                (Some(title), ..) if self.agent.is_empty() => self.agent = one_line(title),
                 (_, Some(time), ..) if !time.is_empty() => {
                     self.timestamp = Some(time.parse().map_err(CheckpointError::Timestamp)?);
                 }
-                (_, _, Some(task), _) if self.task.is_empty() => task.clone_into(&mut self.task),
-                (.., Some(agent)) if !agent.is_empty() => agent.clone_into(&mut self.agent),
+                (_, _, Some(task), _) if self.task.is_empty() => self.task = one_line(task),
+                (.., Some(agent)) if !agent.is_empty() => self.agent = one_line(agent),
                 _ => notes.push(line),
             }
         }
@@ -216,7 +216,7 @@ fn sections(text: &str) -> (String, [Option<String>; 5]) {
 /// Takes the bullet from a line of a list.
 fn listed(line: &str) -> String {
     let line = line.trim();
-    line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")).unwrap_or(line).trim().to_owned()
+    one_line(line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")).unwrap_or(line))
 }
 
 /// Keeps lines of a text from being read as what they are not, by Markdown's own means.
@@ -237,9 +237,4 @@ fn unescaped(text: &str) -> String {
 fn begins_something(line: &str) -> bool {
     let bare = line.trim_start_matches('\\');
     bare.starts_with("## ") || bare.starts_with("# ") || bare.trim_start().starts_with("**")
-}
-
-/// Puts a text on one line.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

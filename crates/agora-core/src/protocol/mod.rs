@@ -133,5 +133,12 @@ fn readable(text: String) -> Result<String, CannotHold> {
     Ok(text)
 }
 
+/// Puts a text on one line, whichever letters a reader breaks lines at. Spaces stay: the name of a file may have two in a row.
+fn one_line(text: &str) -> String {
+    let breaks =
+        |letter| matches!(letter, '\n' | '\r' | '\x0b' | '\x0c' | '\u{85}' | '\u{2028}' | '\u{2029}');
+    text.split(breaks).map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{CannotHold, Written, only_item, readable};
+use super::{CannotHold, Written, one_line, only_item, readable};
 use crate::limits::SENTINEL_BYTES;
 use crate::question::Question;
 use crate::sentinel::{self, Malformed, Place};
@@ -171,9 +171,4 @@ fn unnested(mut inner: Map<String, Value>) -> Map<String, Value> {
     let context = inner.remove("context").map(|context| ("context".to_owned(), context));
     let listed = ("questions".to_owned(), json!([inner]));
     Map::from_iter([listed].into_iter().chain(context))
-}
-
-/// Puts a text on one line.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -71,7 +71,8 @@ fn the_size_of_the_terminal_and_ctrl_c_are_the_programs() {
     let seen = shell(&mut terminal, "while [ \"$(stty size)\" != '40 90' ]; do sleep 0.05; done; stty size");
     assert!(seen.contains("40 90\r\n"), "{seen}");
     terminal.forget();
-    terminal.type_text("echo wai''ting; sleep 1000\n");
+    // Said by the program that is to be interrupted: a shell that is about to start it may lose the key.
+    terminal.type_text("sh -c \"echo wai''ting; exec sleep 1000\"\n");
     terminal.read_until("waiting\r\n");
     terminal.forget();
     terminal.press("\x03");
