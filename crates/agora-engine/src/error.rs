@@ -335,7 +335,7 @@ fn apply(error: &ApplyError) -> (ErrorKind, &'static str) {
         ApplyError::Conflicts(_) | ApplyError::Dirty(_) => (Request, "apply-conflicts"),
         ApplyError::Branch(_) => (Request, "branch-refused"),
         ApplyError::NoGit => (Outside, "no-git"),
-        ApplyError::Git(_) => (Outside, "git-failed"),
+        ApplyError::Git(_) | ApplyError::OldGit(_) => (Outside, "git-failed"),
     }
 }
 

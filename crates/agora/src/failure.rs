@@ -271,6 +271,9 @@ fn apply_hints(id: &ThreadId, error: &ApplyError) -> Vec<String> {
         ),
         ApplyError::Branch(_) => "choose another name: `--branch NAME`".to_owned(),
         ApplyError::NoGit => format!("install git, or take the patch elsewhere: `agora apply {id} --patch`"),
+        ApplyError::OldGit(_) => format!(
+            "nothing was changed; `agora apply {id} --branch NAME` makes a branch, which any git merges"
+        ),
         ApplyError::Git(_) => format!("nothing was changed; `agora apply {id} --patch` prints it"),
     };
     vec![hint]

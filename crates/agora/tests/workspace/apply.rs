@@ -1,6 +1,9 @@
 //! `agora apply`: three ways, all or nothing.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use agora_testkit::cli::run;
 
 use crate::support::{Mode, Untouched, User};
 
@@ -166,4 +169,33 @@ fn a_plain_directory_takes_work_too_and_an_empty_workspace_has_none() {
     user.agora(&["dispatch", "run", "--subagent", "w"]).success();
     let said = user.agora(&["apply", "@"]).failure(2);
     assert!(said.contains("no place here") && said.contains("--patch"), "{said}");
+}
+
+/// Ends as a git from before 2.38 does, which merges in a working tree alone; all else is the real one's.
+const OLD_GIT: &str = r#"#!/bin/sh
+case " $* " in *" merge-tree --write-tree "*) echo "usage: git merge-tree <base-tree> <branch1> <branch2>" >&2; exit 129 ;; esac
+case " $*" in *" version") echo git version 2.34.1; exit ;; esac
+exec /usr/bin/git "$@"
+"#;
+
+#[test]
+fn a_git_that_cannot_merge_is_told_as_that_and_a_branch_is_made_all_the_same() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    user.dispatch(&dir, "echo w >> a.txt");
+    let before = Untouched::look(&user, &dir);
+    let bin = user.cli.work().parent().unwrap().join("old");
+    fs::create_dir(&bin).unwrap();
+    fs::write(bin.join("git"), OLD_GIT).unwrap();
+    fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+    let apply = |more: &[&str]| {
+        let mut command = user.agora_command(&[&["apply", "@"], more].concat());
+        run(command.env("PATH", format!("{}:/usr/bin:/bin", bin.display())))
+    };
+    let said = apply(&[]).failure(3);
+    assert!(said.contains("git version 2.34.1 cannot merge it: that takes 2.38 or newer"), "{said}");
+    assert!(said.contains("nothing was changed") && said.contains("--branch NAME"), "{said}");
+    assert_eq!(Untouched::look(&user, &dir), before);
+    apply(&["--branch", "theirs"]).success();
+    assert_eq!(user.git(&dir, &["diff", "--name-only", "main", "theirs"]), "a.txt\n");
 }

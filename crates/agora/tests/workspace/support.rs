@@ -63,7 +63,8 @@ impl User {
     }
 
     fn prepare(&self, command: &mut Command) {
-        let path = "/usr/local/bin:/usr/bin:/bin";
+        // The distribution's git comes first, which is the older one where there are two: what works with it works with both.
+        let path = "/usr/bin:/bin:/usr/local/bin";
         command
             .env_clear()
             .env("HOME", self.cli.work().parent().unwrap().join("home"))

@@ -32,6 +32,8 @@ pub enum ApplyError {
     Apart,
     #[error("there is no git on the PATH, which applies it")]
     NoGit,
+    #[error("{0} cannot merge it: that takes 2.38 or newer")]
+    OldGit(String),
     #[error("there is a branch `{0}` already, or it is no name for one")]
     Branch(String),
     #[error("it could not be applied: {0}")]

@@ -46,16 +46,20 @@ impl Merged {
     }
 }
 
+/// What git ends with when it does not know an option.
+const USAGE: i32 = 129;
+
 /// Merges, and returns the merged tree.
 fn merge(own: Own<'_>, sides: &Sides, ours: &str) -> Result<String, ApplyError> {
-    let commit = |tree: &str| -> Result<String, Why> {
+    let commit = |tree: &str, parent: Option<&str>| -> Result<String, Why> {
         let (author, committer) = (Author::nobody(), Author::nobody());
-        own.commit(&Commit { tree, parent: None, message: "", author, committer, date: None })
+        own.commit(&Commit { tree, parent, message: "", author, committer, date: None })
     };
-    let commit = |tree: &str| commit(tree).map_err(ApplyError::Git);
-    let (base, ours, theirs) = (commit(&sides.before)?, commit(ours)?, commit(&sides.after)?);
-    let base = format!("--merge-base={base}");
-    let arguments = ["--write-tree", "--name-only", "-z", "--no-messages", &base, &ours, &theirs];
+    let commit = |tree: &str, parent| commit(tree, parent).map_err(ApplyError::Git);
+    let base = commit(&sides.before, None)?;
+    // Git finds the base by itself: only newer ones let it be named.
+    let (ours, theirs) = (commit(ours, Some(&base))?, commit(&sides.after, Some(&base))?);
+    let arguments = ["--write-tree", "--name-only", "-z", "--no-messages", &ours, &theirs];
     // Only paths that the work is about are in it, so that nobody can tell where a directory went.
     let call = own.call("merge-tree").set("merge.directoryRenames=false");
     let (code, out, complaint) = call.try_run(arguments).map_err(|error| ApplyError::Git(said(error)))?;
@@ -66,6 +70,7 @@ fn merge(own: Own<'_>, sides: &Sides, ours: &str) -> Result<String, ApplyError> 
         Some(1) => {
             Err(ApplyError::Conflicts(parts.map(|path| String::from_utf8_lossy(path).into_owned()).collect()))
         }
+        Some(USAGE) => Err(ApplyError::OldGit(own.read(&["version"]).map_err(ApplyError::Git)?)),
         _ => Err(ApplyError::Git(complaint)),
     }
 }
