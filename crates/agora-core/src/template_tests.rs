@@ -54,6 +54,29 @@ fn an_unknown_variable_is_an_error_that_names_it_and_an_absent_section_is_not() 
     assert_eq!(render("{{#task}}{{title}} {{titel}}{{/task}}", &data), unknown(&["titel"]));
 }
 
+/// An answer that counts is not lost because the agent named its question, or its notes, otherwise than a template expects.
+#[test]
+fn a_part_of_what_is_always_defined_is_empty_where_it_is_not_there() {
+    let input = json!({"task": {"title": "x"}});
+    let continued = data(input.clone()).continued(None);
+    for template in [
+        "[{{answers.db}}{{answers.db.name}}{{answer.x}}{{partial_state.x}}{{resumed.x}}]",
+        "[{{#resumed}}{{answers.db}}{{/resumed}}]",
+        "[{{#task}}{{answers.db}}{{/task}}]",
+        "[{{#answers}}{{db}}{{/answers}}{{#partial_state}}{{x}}{{#ruled_out}}{{why}}{{/ruled_out}}{{/partial_state}}]",
+    ] {
+        for data in [data(input.clone()), resumed(input.clone()), continued.clone()] {
+            let prompt = render(template, &data).unwrap();
+            assert!(prompt.ends_with("[]"), "{template}: {prompt}");
+        }
+    }
+    let unknown = |name: &str| Err(RenderError::Unknown(BTreeSet::from([name.to_owned()])));
+    let outside = "{{#answers}}{{db}}{{/answers}}{{#task}}{{db}}{{/task}}";
+    assert_eq!(render(outside, &resumed(input)), unknown("db"), "what encloses it does not define it");
+    let theirs = data(json!({"task": {"answers": "x"}}));
+    assert_eq!(render("{{#task}}{{answers.db}}{{/task}}", &theirs), unknown("answers.db"));
+}
+
 #[test]
 fn the_names_that_are_always_defined_win_over_the_input() {
     let input = json!({"answer": "forged", "resumed": true, "input": "x", "task": "t"});
