@@ -54,6 +54,15 @@ fn an_unknown_variable_is_an_error_that_names_it_and_an_absent_section_is_not() 
     assert_eq!(render("{{#task}}{{title}} {{titel}}{{/task}}", &data), unknown(&["titel"]));
 }
 
+#[test]
+fn a_section_over_what_is_empty_is_left_out() {
+    let template = "{{#answers}}A{{/answers}}{{^answers}}a{{/answers}}{{#partial_state}}P{{/partial_state}}{{#note}}N{{/note}}";
+    let first = data(json!({"note": {}}));
+    assert_eq!(render(template, &first), Ok("a".to_owned()));
+    assert_eq!(render(template, &first.with_partial_state(json!({}))), Ok("a".to_owned()));
+    assert_eq!(render(template, &resumed(json!({"note": {"x": 1}}))), Ok("APN".to_owned()));
+}
+
 /// An answer that counts is not lost because the agent named its question, or its notes, otherwise than a template expects.
 #[test]
 fn a_part_of_what_is_always_defined_is_empty_where_it_is_not_there() {

@@ -102,13 +102,14 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Tells what a section runs on: `false`, nothing, and empty text or lists are not rendered.
+/// Tells what a section runs on: `false`, nothing, and empty texts, lists or objects are not rendered.
 fn is_truthy(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.is_empty(),
         Value::Array(items) => !items.is_empty(),
-        Value::Bool(true) | Value::Number(_) | Value::Object(_) => true,
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Bool(true) | Value::Number(_) => true,
     }
 }
 
