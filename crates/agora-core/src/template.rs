@@ -13,7 +13,7 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use crate::protocol::Response;
-use scope::{Lookups, Probe, Scope};
+use scope::{Lookups, Probe, Scope, is_truthy};
 
 /// Names that every dispatch defines; empty or false on a first one.
 const DEFINED: [&str; 6] = ["answer", "answers", "partial_state", "resumed", "threadId", "dispatchId"];
@@ -220,12 +220,14 @@ impl PromptData {
         }
     }
 
-    /// Tells whether the template says the answer itself. A message has no place in any template.
+    /// Tells whether the template says the answer itself: all answers, or the one there is. A message has no place in any template.
     fn is_placed(&self, template: Option<&Template>) -> bool {
-        let has_place = |template: &Template| template.mentions("answer") || template.mentions("answers");
-        let answered =
-            self.fields.get("answers").and_then(Value::as_object).is_some_and(|answers| !answers.is_empty());
-        answered && template.is_some_and(has_place)
+        let places = |name| self.has(name) && template.is_some_and(|template| template.mentions(name));
+        places("answer") || places("answers")
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.fields.get(name).is_some_and(is_truthy)
     }
 
     /// Writes what is asked: by the template; without one the input's `task`, else the input as JSON.

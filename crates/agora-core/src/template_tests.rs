@@ -113,6 +113,18 @@ fn a_resumed_prompt_without_a_place_for_the_answer_begins_with_it() {
 }
 
 #[test]
+fn the_one_answer_is_no_place_for_several() {
+    let both = Map::from_iter([("db".to_owned(), json!("B")), ("why".to_owned(), json!("fast"))]);
+    let resumption = Resumption { answer: json!(""), answers: both, partial_state: json!(null) };
+    let data = PromptData::new(&Map::new(), "t_1", "d_2", Some(resumption));
+    let one = "They said {{answer}}.";
+    let prompt = render(one, &data).unwrap();
+    assert!(prompt.starts_with("USER_INPUT_RESPONSE {\"db\":\"B\",\"why\":\"fast\"}\n"), "{prompt}");
+    assert!(data.follow_up(Some(&Template::parse(one).unwrap())).unwrap().starts_with("USER_INPUT_RESPONSE"));
+    assert_eq!(render("{{answer}}{{answers.why}}", &data), Ok("fast".to_owned()));
+}
+
+#[test]
 fn inputs_are_derived_from_what_the_template_asks_for() {
     let template =
         "{{task}} {{input.repo.url}} {{answer}} {{#resumed}}{{x}}{{/resumed}}{{#hints}}{{.}}{{/hints}}";

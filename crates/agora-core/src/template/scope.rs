@@ -103,7 +103,7 @@ impl<'a> Scope<'a> {
 }
 
 /// Tells what a section runs on: `false`, nothing, and empty texts, lists or objects are not rendered.
-fn is_truthy(value: &Value) -> bool {
+pub(super) fn is_truthy(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.is_empty(),
