@@ -59,7 +59,7 @@ fn a_section_over_what_is_empty_is_left_out() {
     let template = "{{#answers}}A{{/answers}}{{^answers}}a{{/answers}}{{#partial_state}}P{{/partial_state}}{{#note}}N{{/note}}";
     let first = data(json!({"note": {}}));
     assert_eq!(render(template, &first), Ok("a".to_owned()));
-    assert_eq!(render(template, &first.with_partial_state(json!({}))), Ok("a".to_owned()));
+    assert_eq!(render(template, &first.with_partial_state(&json!({}))), Ok("a".to_owned()));
     assert_eq!(render(template, &resumed(json!({"note": {"x": 1}}))), Ok("APN".to_owned()));
 }
 
@@ -214,8 +214,21 @@ fn a_session_hears_the_answer_alone_unless_the_template_says_it() {
 }
 
 #[test]
-fn a_first_dispatch_may_bring_a_partial_state() {
-    let data = data(json!({})).with_partial_state(json!({"ruled_out": ["C"]}));
+fn a_first_dispatch_may_bring_a_partial_state_and_is_told_where_it_is() {
+    let first = data(json!({"task": "Count."}));
+    let data = first.clone().with_partial_state(&json!({"ruled_out": ["C"]}));
     let template = Template::parse("{{partial_state.ruled_out}}{{#resumed}}no{{/resumed}}").unwrap();
     assert_eq!(data.prompt(Some(&template)).unwrap(), "[\"C\"]");
+    assert_eq!(data.prompt(None).unwrap(), format!("{NOTES}\n\nCount."));
+    assert_eq!(data.follow_up(None), data.prompt(None), "no conversation knows the task");
+    for none in [json!(null), json!({}), json!("")] {
+        assert_eq!(first.clone().with_partial_state(&none).prompt(None).unwrap(), "Count.");
+    }
+}
+
+#[test]
+fn a_thread_that_is_continued_is_told_where_its_notes_are() {
+    let data = data(json!({"task": "Count."})).continued(Some("Go.")).with_partial_state(&json!([1]));
+    assert_eq!(data.prompt(None).unwrap(), format!("Go.\n\n{CARRY_ON}\n{NOTES}\n\nCount."));
+    assert_eq!(data.follow_up(None).unwrap(), format!("Go.\n\n{CARRY_ON}"), "it has them in mind");
 }
