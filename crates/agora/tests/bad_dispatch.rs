@@ -124,6 +124,26 @@ fn requests_that_cannot_be_met() {
     "#);
 }
 
+/// A prompt is written with all that a dispatch brings, now and when it goes on, before anything is accepted.
+#[test]
+fn a_template_that_cannot_be_filled_in() {
+    let cli = cli();
+    let template = "{{#partial_state}}{{#a}}{{#a}}{{#a}}{{b}}{{/a}}{{/a}}{{/a}}{{/partial_state}}{{#resumed}}{{again}}{{/resumed}}";
+    let command = ["--runtime", "command", "--prompt-template", template, "--", "cat"];
+    cli.run(&[&["subagent", "register", "--name", "notes"], &command[..]].concat()).success();
+    let dispatch = ["dispatch", "run", "--subagent", "notes"];
+    insta::assert_snapshot!(refused(&cli, "prompt-incomplete", &dispatch), @r#"
+    error: the prompt cannot be written
+      because the template asks for `again`, which the input does not have
+    hint: give it in the input, or make it optional in the template: `{{#name}}…{{/name}}`
+    "#);
+    let dispatch = [&dispatch[..], &["--input", r#"{"again": "and again"}"#, "--partial-state"]].concat();
+    let deep =
+        refused(&cli, "prompt-incomplete", &[&dispatch[..], &[r#"{"a": {"a": {"a": {"b": 1}}}}"#]].concat());
+    assert!(deep.contains("lists and objects enclose each other more than 3 deep"), "{deep}");
+    cli.run(&[&dispatch[..], &[r#"{"b": 5}"#]].concat()).success();
+}
+
 #[test]
 fn a_key_that_was_used_for_something_else() {
     let cli = cli();
