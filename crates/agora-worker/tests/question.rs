@@ -78,8 +78,11 @@ fn the_hostile_table() {
         (&format!("ln -s /dev/zero {SENTINEL}"), "is a symbolic link"),
         (&format!("mkdir {SENTINEL}"), "is a directory"),
         (&format!("mkfifo {SENTINEL}"), "is a FIFO"),
-        (&format!("rmdir .agora/x; rm -rf .agora; ln -s $(dirname {secret}) .agora"), "is a symbolic link"),
-        ("rm -rf .agora; echo file > .agora", "is a file"),
+        (
+            &format!("rmdir .agora/x; rm -rf .agora; ln -s $(dirname {secret}) .agora"),
+            "is below a symbolic link",
+        ),
+        ("rm -rf .agora; echo file > .agora", "is below a file"),
         (&format!("head -c 1048577 /dev/zero | tr '\\0' ' ' > {SENTINEL}"), "1048577 bytes"),
         (&format!("head -c 100000 /dev/zero | tr '\\0' '[' > {SENTINEL}"), "nested"),
         (&format!("printf '{{\"question\":\"\\377\"}}' > {SENTINEL}"), "not UTF-8"),
