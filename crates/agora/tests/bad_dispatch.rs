@@ -112,6 +112,11 @@ fn requests_that_cannot_be_met() {
       because unknown field `turn`, expected one of `turns`, `tokens`, `minutes`, `usd`, `onLimit` at line 1 column 7
     hint: such as `--budget '{"turns": 20, "usd": 2.5}'`
     "#);
+    insta::assert_snapshot!(echo("bad-budget", &["--budget", r#"{"minutes": 0.02}"#]), @r#"
+    error: the budget cannot be used
+      because `minutes` is 0.02, and must be a whole number from 0 to 4294967295
+    hint: such as `--budget '{"turns": 20, "usd": 2.5}'`
+    "#);
     insta::assert_snapshot!(echo("secret-source", &["--secret", "TOKEN=env:NOWHERE"]), @r#"
     error: the secret for `TOKEN` cannot be taken
       because the variable `NOWHERE` is not set
