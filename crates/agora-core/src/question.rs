@@ -211,12 +211,15 @@ impl Question {
     pub fn new(raw: RawQuestion) -> Result<Self, QuestionError> {
         let mut items: Vec<Item> = Vec::with_capacity(raw.questions.len());
         let mut ids = HashSet::new();
-        for (place, raw) in (1..).zip(raw.questions) {
-            let item = check_item(place, raw)?;
-            if !ids.insert(item.id.clone()) {
+        for (place, item) in (1..).zip(&raw.questions) {
+            if item.id.as_ref().is_some_and(|id| !ids.insert(id.clone())) {
                 return Err(QuestionError::IdTwice(place));
             }
-            items.push(item);
+        }
+        for (place, mut item) in (1..).zip(raw.questions) {
+            // Taken out, so that an id that was given and the same one that was made are one item.
+            let id = item.id.take().unwrap_or_else(|| made_id(place, &mut ids));
+            items.push(check_item(place, id, item)?);
         }
         if items.is_empty() {
             return Err(QuestionError::Empty);
@@ -264,7 +267,19 @@ fn is_blank(text: &str) -> bool {
     text.chars().all(|letter| letter.is_whitespace() || letter.is_control() || has_no_shape(letter))
 }
 
-fn check_item(place: usize, mut raw: RawItem) -> Result<Item, QuestionError> {
+/// Makes the id of an item that its asker gave none: by its place, else the next that no item has.
+fn made_id(place: usize, taken: &mut HashSet<ItemId>) -> ItemId {
+    let mut number = place;
+    loop {
+        let id = ItemId(format!("q{number}"));
+        if taken.insert(id.clone()) {
+            return id;
+        }
+        number += 1;
+    }
+}
+
+fn check_item(place: usize, id: ItemId, raw: RawItem) -> Result<Item, QuestionError> {
     if is_blank(&raw.question) {
         return Err(QuestionError::Blank(place));
     }
@@ -277,8 +292,6 @@ fn check_item(place: usize, mut raw: RawItem) -> Result<Item, QuestionError> {
     if raw.multi_select && raw.options.is_empty() {
         return Err(QuestionError::NothingToSelect(place));
     }
-    // Taken out, so that an id that was given and the same one that was made are one item.
-    let id = raw.id.take().unwrap_or_else(|| ItemId(format!("q{place}")));
     let item = Item { id, raw };
     match item.default_reply() {
         Some(reply) if !item.accepts(reply) => Err(QuestionError::Default(place)),
@@ -311,6 +324,22 @@ mod tests {
 
     fn question(items: Value) -> Result<Question, String> {
         serde_json::from_value(json!({"questions": items})).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_id_that_is_made_is_none_that_was_given() {
+        let ids = |items: Value| -> Vec<String> {
+            question(items).unwrap().items().iter().map(|item| item.id().to_string()).collect()
+        };
+        assert_eq!(
+            ids(json!([{"question": "a"}, {"id": "db", "question": "b"}, {"question": "c"}])),
+            ["q1", "db", "q3"]
+        );
+        assert_eq!(
+            ids(json!([{"id": "q2", "question": "a"}, {"question": "b"}, {"question": "c"}])),
+            ["q2", "q3", "q4"]
+        );
+        assert_eq!(ids(json!([{"question": "a"}, {"id": "q1", "question": "b"}])), ["q2", "q1"]);
     }
 
     #[test]
@@ -355,7 +384,7 @@ mod tests {
             (json!([{"question": "\u{200b}\u{2060} \u{202e}\0"}]), "item 1 has a blank question"),
             (json!([{"question": "a", "options": [{"label": "\u{3164}"}]}]), "blank label"),
             (
-                json!([{"question": "a"}, {"question": "b", "id": "q1"}]),
+                json!([{"question": "a", "id": "q1"}, {"question": "b", "id": "q1"}]),
                 "item 2 has the id of an earlier one",
             ),
             (json!([{"question": "a", "options": [{"label": ""}]}]), "blank label"),

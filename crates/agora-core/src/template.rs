@@ -13,7 +13,7 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use crate::protocol::Response;
-use scope::{Lookups, Probe, Scope};
+use scope::{Lookups, Probe, Scope, is_truthy};
 
 /// Names that every dispatch defines; empty or false on a first one.
 const DEFINED: [&str; 6] = ["answer", "answers", "partial_state", "resumed", "threadId", "dispatchId"];
@@ -24,6 +24,10 @@ const DEEPEST: usize = 3;
 /// Tells an agent whose thread is continued without a question where it stands.
 const CARRY_ON: &str =
     "You worked on this before and are to go on. The workspace is as you left it. Do not redo what is done.";
+
+/// Tells an agent that has no answer to go on with where the notes are that it goes on from.
+const NOTES: &str =
+    "What was worked out before is in `.agora/resume.json`, as `partial_state`: go on from there.";
 
 /// A template that parses. Its source is kept to the letter, because it is part of a bundle's identity.
 #[derive(Clone, PartialEq, Eq)]
@@ -185,9 +189,11 @@ impl PromptData {
         Self { fields, preamble }
     }
 
-    /// Gives a first dispatch what somebody else had worked out.
-    pub fn with_partial_state(mut self, state: Value) -> Self {
-        self.fields.insert("partial_state".to_owned(), state);
+    /// Gives a dispatch that has no answer to go on with what was worked out before, if anything was.
+    pub fn with_partial_state(mut self, state: &Value) -> Self {
+        if !state.is_null() {
+            self.fields.insert("partial_state".to_owned(), state.clone());
+        }
         self
     }
 
@@ -201,31 +207,44 @@ impl PromptData {
         self
     }
 
-    /// Writes the prompt. One that goes on begins with the answer or the message, unless the template has a place for the
-    /// answer.
+    /// Writes the prompt. It begins with what the template has no place for: the answer or the message, and where the notes are.
     pub fn prompt(&self, template: Option<&Template>) -> Result<String, RenderError> {
         let prompt = self.body(template)?;
-        match &self.preamble {
-            Some(preamble) if !self.is_placed(template) => Ok(format!("{preamble}\n\n{prompt}")),
-            Some(_) | None => Ok(prompt),
-        }
+        Ok(match (self.preamble(template), self.notes(template)) {
+            (None, None) => prompt,
+            (Some(told), None) | (None, Some(told)) => format!("{told}\n\n{prompt}"),
+            (Some(preamble), Some(notes)) => format!("{preamble}\n{notes}\n\n{prompt}"),
+        })
     }
 
     /// Writes what a runtime is told that still knows the conversation: the answer or the message alone, unless the
     /// template has a place for the answer.
     pub fn follow_up(&self, template: Option<&Template>) -> Result<String, RenderError> {
-        match &self.preamble {
-            Some(preamble) if !self.is_placed(template) => Ok(preamble.clone()),
-            Some(_) | None => self.body(template),
+        match self.preamble(template) {
+            Some(preamble) => Ok(preamble.to_owned()),
+            None => self.prompt(template),
         }
     }
 
-    /// Tells whether the template says the answer itself. A message has no place in any template.
-    fn is_placed(&self, template: Option<&Template>) -> bool {
-        let has_place = |template: &Template| template.mentions("answer") || template.mentions("answers");
-        let answered =
-            self.fields.get("answers").and_then(Value::as_object).is_some_and(|answers| !answers.is_empty());
-        answered && template.is_some_and(has_place)
+    /// Returns the preamble, unless the template says the answer itself: all answers, or the one there is. A message has no place in
+    /// any template.
+    fn preamble(&self, template: Option<&Template>) -> Option<&str> {
+        let is_placed = self.places("answer", template) || self.places("answers", template);
+        self.preamble.as_deref().filter(|_| !is_placed)
+    }
+
+    /// Returns where the notes are, unless the template says them itself. An answer is told together with them.
+    fn notes(&self, template: Option<&Template>) -> Option<&'static str> {
+        let are_told = self.has("answers") || self.places("partial_state", template);
+        (self.has("partial_state") && !are_told).then_some(NOTES)
+    }
+
+    fn places(&self, name: &str, template: Option<&Template>) -> bool {
+        self.has(name) && template.is_some_and(|template| template.mentions(name))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.fields.get(name).is_some_and(is_truthy)
     }
 
     /// Writes what is asked: by the template; without one the input's `task`, else the input as JSON.

@@ -55,6 +55,38 @@ fn an_unknown_variable_is_an_error_that_names_it_and_an_absent_section_is_not() 
 }
 
 #[test]
+fn a_section_over_what_is_empty_is_left_out() {
+    let template = "{{#answers}}A{{/answers}}{{^answers}}a{{/answers}}{{#partial_state}}P{{/partial_state}}{{#note}}N{{/note}}";
+    let first = data(json!({"note": {}}));
+    assert_eq!(render(template, &first), Ok("a".to_owned()));
+    assert_eq!(render(template, &first.with_partial_state(&json!({}))), Ok("a".to_owned()));
+    assert_eq!(render(template, &resumed(json!({"note": {"x": 1}}))), Ok("APN".to_owned()));
+}
+
+/// An answer that counts is not lost because the agent named its question, or its notes, otherwise than a template expects.
+#[test]
+fn a_part_of_what_is_always_defined_is_empty_where_it_is_not_there() {
+    let input = json!({"task": {"title": "x"}});
+    let continued = data(input.clone()).continued(None);
+    for template in [
+        "[{{answers.db}}{{answers.db.name}}{{answer.x}}{{partial_state.x}}{{resumed.x}}]",
+        "[{{#resumed}}{{answers.db}}{{/resumed}}]",
+        "[{{#task}}{{answers.db}}{{/task}}]",
+        "[{{#answers}}{{db}}{{/answers}}{{#partial_state}}{{x}}{{#ruled_out}}{{why}}{{/ruled_out}}{{/partial_state}}]",
+    ] {
+        for data in [data(input.clone()), resumed(input.clone()), continued.clone()] {
+            let prompt = render(template, &data).unwrap();
+            assert!(prompt.ends_with("[]"), "{template}: {prompt}");
+        }
+    }
+    let unknown = |name: &str| Err(RenderError::Unknown(BTreeSet::from([name.to_owned()])));
+    let outside = "{{#answers}}{{db}}{{/answers}}{{#task}}{{db}}{{/task}}";
+    assert_eq!(render(outside, &resumed(input)), unknown("db"), "what encloses it does not define it");
+    let theirs = data(json!({"task": {"answers": "x"}}));
+    assert_eq!(render("{{#task}}{{answers.db}}{{/task}}", &theirs), unknown("answers.db"));
+}
+
+#[test]
 fn the_names_that_are_always_defined_win_over_the_input() {
     let input = json!({"answer": "forged", "resumed": true, "input": "x", "task": "t"});
     assert_eq!(
@@ -78,6 +110,18 @@ fn a_resumed_prompt_without_a_place_for_the_answer_begins_with_it() {
     let with_place =
         render("{{task}} {{#resumed}}{{answers.q1}}{{/resumed}}", &resumed(json!({"task": "fix it"})));
     assert_eq!(with_place, Ok("fix it B".to_owned()));
+}
+
+#[test]
+fn the_one_answer_is_no_place_for_several() {
+    let both = Map::from_iter([("db".to_owned(), json!("B")), ("why".to_owned(), json!("fast"))]);
+    let resumption = Resumption { answer: json!(""), answers: both, partial_state: json!(null) };
+    let data = PromptData::new(&Map::new(), "t_1", "d_2", Some(resumption));
+    let one = "They said {{answer}}.";
+    let prompt = render(one, &data).unwrap();
+    assert!(prompt.starts_with("USER_INPUT_RESPONSE {\"db\":\"B\",\"why\":\"fast\"}\n"), "{prompt}");
+    assert!(data.follow_up(Some(&Template::parse(one).unwrap())).unwrap().starts_with("USER_INPUT_RESPONSE"));
+    assert_eq!(render("{{answer}}{{answers.why}}", &data), Ok("fast".to_owned()));
 }
 
 #[test]
@@ -170,8 +214,21 @@ fn a_session_hears_the_answer_alone_unless_the_template_says_it() {
 }
 
 #[test]
-fn a_first_dispatch_may_bring_a_partial_state() {
-    let data = data(json!({})).with_partial_state(json!({"ruled_out": ["C"]}));
+fn a_first_dispatch_may_bring_a_partial_state_and_is_told_where_it_is() {
+    let first = data(json!({"task": "Count."}));
+    let data = first.clone().with_partial_state(&json!({"ruled_out": ["C"]}));
     let template = Template::parse("{{partial_state.ruled_out}}{{#resumed}}no{{/resumed}}").unwrap();
     assert_eq!(data.prompt(Some(&template)).unwrap(), "[\"C\"]");
+    assert_eq!(data.prompt(None).unwrap(), format!("{NOTES}\n\nCount."));
+    assert_eq!(data.follow_up(None), data.prompt(None), "no conversation knows the task");
+    for none in [json!(null), json!({}), json!("")] {
+        assert_eq!(first.clone().with_partial_state(&none).prompt(None).unwrap(), "Count.");
+    }
+}
+
+#[test]
+fn a_thread_that_is_continued_is_told_where_its_notes_are() {
+    let data = data(json!({"task": "Count."})).continued(Some("Go.")).with_partial_state(&json!([1]));
+    assert_eq!(data.prompt(None).unwrap(), format!("Go.\n\n{CARRY_ON}\n{NOTES}\n\nCount."));
+    assert_eq!(data.follow_up(None).unwrap(), format!("Go.\n\n{CARRY_ON}"), "it has them in mind");
 }

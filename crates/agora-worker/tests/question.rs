@@ -78,8 +78,11 @@ fn the_hostile_table() {
         (&format!("ln -s /dev/zero {SENTINEL}"), "is a symbolic link"),
         (&format!("mkdir {SENTINEL}"), "is a directory"),
         (&format!("mkfifo {SENTINEL}"), "is a FIFO"),
-        (&format!("rmdir .agora/x; rm -rf .agora; ln -s $(dirname {secret}) .agora"), "is a symbolic link"),
-        ("rm -rf .agora; echo file > .agora", "is a file"),
+        (
+            &format!("rmdir .agora/x; rm -rf .agora; ln -s $(dirname {secret}) .agora"),
+            "is below a symbolic link",
+        ),
+        ("rm -rf .agora; echo file > .agora", "is below a file"),
         (&format!("head -c 1048577 /dev/zero | tr '\\0' ' ' > {SENTINEL}"), "1048577 bytes"),
         (&format!("head -c 100000 /dev/zero | tr '\\0' '[' > {SENTINEL}"), "nested"),
         (&format!("printf '{{\"question\":\"\\377\"}}' > {SENTINEL}"), "not UTF-8"),
@@ -203,6 +206,31 @@ fn the_protocol_in_the_output_asks_too() {
     assert_eq!(broken.failed().code, FailureCode::SentinelMalformed);
     let outside = asks("echo PAUSED_FOR_INPUT: /etc/passwd");
     assert_eq!(outside.failed().code, FailureCode::SentinelMalformed);
+}
+
+/// Whoever was not answered may have notes all the same: they are handed over with a dispatch, or left by a thread that is continued.
+#[test]
+fn what_was_worked_out_before_reaches_an_agent_that_has_no_answer() {
+    let state = json!({"ruled_out": ["C"]});
+    let first = script("cat; cp .agora/resume.json seen.json")
+        .input(json!({"task": "the task"}))
+        .with(|manifest| manifest.partial_state.0 = state.clone())
+        .run();
+    let is_told = |ended: &Ended| {
+        let prompt = &ended.adapter_ran().unwrap().stdout;
+        prompt.contains("`.agora/resume.json`, as `partial_state`") && prompt.ends_with("the task")
+    };
+    let found = |ended: &Ended| serde_json::from_str::<Value>(&ended.file("seen.json").unwrap()).unwrap();
+    let notes = json!({"threadId": "t_1", "partial_state": state});
+    assert_eq!((found(&first), is_told(&first)), (notes.clone(), true));
+    assert_eq!(first.finished().resumed_with, None);
+
+    let second = first.continued(None).run();
+    assert_eq!((found(&second), is_told(&second)), (notes, true));
+    assert!(second.finished().resumed_with.unwrap().partial_state);
+
+    let none = script("cat; ls .agora").input(json!({"task": "the task\n"})).run();
+    assert_eq!(none.adapter_ran().unwrap().stdout, "the task\ninput.json\n");
 }
 
 /// Asks, is answered in another directory, asks again, and ends: the workspace, the state and the patch come along.

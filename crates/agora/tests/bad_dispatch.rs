@@ -112,6 +112,11 @@ fn requests_that_cannot_be_met() {
       because unknown field `turn`, expected one of `turns`, `tokens`, `minutes`, `usd`, `onLimit` at line 1 column 7
     hint: such as `--budget '{"turns": 20, "usd": 2.5}'`
     "#);
+    insta::assert_snapshot!(echo("bad-budget", &["--budget", r#"{"minutes": 0.02}"#]), @r#"
+    error: the budget cannot be used
+      because `minutes` is 0.02, and must be a whole number from 0 to 4294967295
+    hint: such as `--budget '{"turns": 20, "usd": 2.5}'`
+    "#);
     insta::assert_snapshot!(echo("secret-source", &["--secret", "TOKEN=env:NOWHERE"]), @r#"
     error: the secret for `TOKEN` cannot be taken
       because the variable `NOWHERE` is not set
@@ -122,6 +127,26 @@ fn requests_that_cannot_be_met() {
     error: there is a dispatch `d_0123456789abcdeg` already
     hint: `agora show d_0123456789abcdeg` tells what became of it; another dispatch wants another id
     "#);
+}
+
+/// A prompt is written with all that a dispatch brings, now and when it goes on, before anything is accepted.
+#[test]
+fn a_template_that_cannot_be_filled_in() {
+    let cli = cli();
+    let template = "{{#partial_state}}{{#a}}{{#a}}{{#a}}{{b}}{{/a}}{{/a}}{{/a}}{{/partial_state}}{{#resumed}}{{again}}{{/resumed}}";
+    let command = ["--runtime", "command", "--prompt-template", template, "--", "cat"];
+    cli.run(&[&["subagent", "register", "--name", "notes"], &command[..]].concat()).success();
+    let dispatch = ["dispatch", "run", "--subagent", "notes"];
+    insta::assert_snapshot!(refused(&cli, "prompt-incomplete", &dispatch), @r#"
+    error: the prompt cannot be written
+      because the template asks for `again`, which the input does not have
+    hint: give it in the input, or make it optional in the template: `{{#name}}…{{/name}}`
+    "#);
+    let dispatch = [&dispatch[..], &["--input", r#"{"again": "and again"}"#, "--partial-state"]].concat();
+    let deep =
+        refused(&cli, "prompt-incomplete", &[&dispatch[..], &[r#"{"a": {"a": {"a": {"b": 1}}}}"#]].concat());
+    assert!(deep.contains("lists and objects enclose each other more than 3 deep"), "{deep}");
+    cli.run(&[&dispatch[..], &[r#"{"b": 5}"#]].concat()).success();
 }
 
 #[test]

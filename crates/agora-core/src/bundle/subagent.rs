@@ -121,7 +121,7 @@ fn default_verify_seconds() -> u32 {
 
 /// What a thread may use up, all its dispatches together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", try_from = "RawBudget")]
 pub struct Budget {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns: Option<u32>,
@@ -132,6 +132,56 @@ pub struct Budget {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd: Option<f64>,
     pub on_limit: OnLimit,
+}
+
+/// A budget as it is written. People write it, and the name of a type of Rust's tells them nothing.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default, expecting = "an object")]
+struct RawBudget {
+    turns: Value,
+    tokens: Value,
+    minutes: Value,
+    usd: Value,
+    on_limit: OnLimit,
+}
+
+/// Says why a part of a budget cannot be counted.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+enum BudgetError {
+    #[error("`{field}` is {given}, and must be a whole number from 0 to {most}")]
+    Whole { field: &'static str, given: Value, most: u64 },
+    #[error("`usd` is {0}, and must be a number")]
+    Usd(Value),
+}
+
+impl TryFrom<RawBudget> for Budget {
+    type Error = BudgetError;
+
+    fn try_from(raw: RawBudget) -> Result<Self, BudgetError> {
+        let u32_of = |field, given| {
+            let number = whole(field, given, u64::from(u32::MAX))?;
+            Ok(number.and_then(|number| u32::try_from(number).ok()))
+        };
+        let usd = match raw.usd {
+            Value::Null => None,
+            given => Some(given.as_f64().ok_or(BudgetError::Usd(given))?),
+        };
+        Ok(Self {
+            turns: u32_of("turns", raw.turns)?,
+            tokens: whole("tokens", raw.tokens, u64::MAX)?,
+            minutes: u32_of("minutes", raw.minutes)?,
+            usd,
+            on_limit: raw.on_limit,
+        })
+    }
+}
+
+fn whole(field: &'static str, given: Value, most: u64) -> Result<Option<u64>, BudgetError> {
+    match (given.as_u64(), given) {
+        (_, Value::Null) => Ok(None),
+        (Some(number), _) if number <= most => Ok(Some(number)),
+        (_, given) => Err(BudgetError::Whole { field, given, most }),
+    }
 }
 
 /// What happens at a budget's end: agora asks whether to raise it, or the dispatch fails.

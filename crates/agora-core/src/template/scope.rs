@@ -8,7 +8,7 @@ use ramhorns::encoding::Encoder;
 use ramhorns::traits::ContentSequence;
 use serde_json::Value;
 
-use super::RenderError;
+use super::{DEFINED, RenderError};
 
 type Section<'section, C> = ramhorns::Section<'section, C>;
 
@@ -18,6 +18,8 @@ pub(super) struct Lookups {
     unknown: RefCell<BTreeSet<String>>,
     depth: Cell<usize>,
     deepest: Cell<usize>,
+    /// How many of the scopes that we are in stand on a name that is always defined.
+    defined: Cell<usize>,
 }
 
 impl Lookups {
@@ -60,9 +62,20 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// Tells whether a name that nobody has is empty instead of unknown: it is a part of what is always defined, or may be one. What an
+    /// agent asks and notes differs from pause to pause, and an answer must not be spent on a prompt that cannot be written.
+    fn may_lack(&self, name: &str) -> bool {
+        self.lookups.defined.get() > 0 || self.is_defined(name)
+    }
+
+    fn is_defined(&self, name: &str) -> bool {
+        self.outermost && name.split('.').next().is_some_and(|first| DEFINED.contains(&first))
+    }
+
     fn variable<E: Encoder>(&self, name: &str, encoder: &mut E) -> Result<bool, E::Error> {
         match self.find(name) {
             None => return Ok(false),
+            Some(None) if self.may_lack(name) => {}
             Some(None) => drop(self.lookups.unknown.borrow_mut().insert(name.to_owned())),
             Some(Some(Value::Null)) => {}
             Some(Some(Value::String(text))) => encoder.write_unescaped(text)?,
@@ -73,26 +86,30 @@ impl<'a> Scope<'a> {
 
     fn enter<C: ContentSequence, E: Encoder>(
         &self,
+        name: &str,
         value: &'a Value,
         section: Section<'_, C>,
         encoder: &mut E,
     ) -> Result<(), E::Error> {
-        let depth = self.lookups.depth.get() + 1;
+        let (depth, defined) = (self.lookups.depth.get() + 1, self.lookups.defined.get());
         self.lookups.depth.set(depth);
         self.lookups.deepest.set(self.lookups.deepest.get().max(depth));
+        self.lookups.defined.set(defined + usize::from(self.is_defined(name)));
         let result = section.with(&self.below(value)).render(encoder);
+        self.lookups.defined.set(defined);
         self.lookups.depth.set(depth - 1);
         result
     }
 }
 
-/// Tells what a section runs on: `false`, nothing, and empty text or lists are not rendered.
-fn is_truthy(value: &Value) -> bool {
+/// Tells what a section runs on: `false`, nothing, and empty texts, lists or objects are not rendered.
+pub(super) fn is_truthy(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.is_empty(),
         Value::Array(items) => !items.is_empty(),
-        Value::Bool(true) | Value::Number(_) | Value::Object(_) => true,
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Bool(true) | Value::Number(_) => true,
     }
 }
 
@@ -126,12 +143,12 @@ impl Content for Scope<'_> {
             None => return Ok(false),
             Some(Some(Value::Array(items))) => {
                 for item in items {
-                    self.enter(item, section, encoder)?;
+                    self.enter(name, item, section, encoder)?;
                 }
             }
             // A bare yes opens no scope: what is inside means the same as outside.
             Some(Some(Value::Bool(true))) => section.render(encoder)?,
-            Some(Some(value)) if is_truthy(value) => self.enter(value, section, encoder)?,
+            Some(Some(value)) if is_truthy(value) => self.enter(name, value, section, encoder)?,
             Some(Some(_) | None) => {}
         }
         Ok(true)

@@ -15,7 +15,9 @@ use agora_core::reason::{Failure, FailureCode};
 use agora_core::secret::SecretRef;
 use agora_core::wire::bootstrap::{Bootstrap, Supplied};
 use agora_core::wire::line::{Line, Said};
-use agora_core::wire::manifest::{BundleAt, DispatchManifest, Essentials, Prior, PriorSession, SealedAt};
+use agora_core::wire::manifest::{
+    BundleAt, Continuation, DispatchManifest, Essentials, Prior, PriorSession, SealedAt, Verbatim,
+};
 use agora_core::wire::report::{Report, Usage};
 use agora_core::{ContentHash, DispatchId};
 
@@ -97,7 +99,7 @@ impl Engine {
             job.resolved.env.iter().map(at).collect::<Result<_, _>>().map_err(CarryError::Shelf)?;
         manifest.model.clone_from(&job.model);
         manifest.input.clone_from(&job.input);
-        manifest.partial_state.clone_from(&job.partial_state);
+        manifest.partial_state = partial_state(view, job);
         manifest.continuation.clone_from(&job.continuation);
         manifest.prior = self.prior(view, job).await?;
         manifest.secrets.clone_from(&job.secrets);
@@ -190,6 +192,19 @@ impl Engine {
         let env = EnvBundle::from_bundle(self.world.blobs.read(env).await?);
         Ok(env.iter().flat_map(|env| env.secrets().values().cloned()).collect())
     }
+}
+
+/// Returns what was worked out before. A thread that goes on without an answer has the notes that the agent left with a question, the
+/// last that had any; those of a question that was answered come with it.
+fn partial_state(view: &ThreadView, job: &Job) -> Verbatim {
+    let notes = || view.thread.questions().iter().rev().map(|asked| asked.question.partial_state());
+    let left = match &job.continuation {
+        Some(Continuation::Continued { .. } | Continuation::TakenOver { .. }) => {
+            notes().find(|notes| !notes.is_null())
+        }
+        Some(Continuation::Answered { .. }) | None => None,
+    };
+    left.map_or_else(|| job.partial_state.clone(), |notes| Verbatim(notes.clone()))
 }
 
 /// An env bundle that cannot be read is the worker's to tell: it would not start without it either.

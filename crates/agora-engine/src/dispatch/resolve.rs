@@ -62,8 +62,12 @@ impl Agora {
             None => DispatchId::from_entropy(world.random()),
         };
         let thread_id = ThreadId::from_entropy(world.random());
-        let data = PromptData::new(&input, thread_id.as_str(), dispatch_id.as_str(), None);
-        data.prompt(subagent.prompt_template.as_ref()).map_err(Error::Render)?;
+        let data = PromptData::new(&input, thread_id.as_str(), dispatch_id.as_str(), None)
+            .with_partial_state(&dispatch.partial_state);
+        // What only a dispatch that goes on would miss is missed now, too: by then somebody has answered.
+        for data in [data.clone(), data.continued(None)] {
+            data.prompt(subagent.prompt_template.as_ref()).map_err(Error::Render)?;
+        }
         let limits = Limits {
             timeout_seconds: within("timeoutSeconds", dispatch.timeout_seconds, LONGEST_DISPATCH_SECONDS)?,
             memory_bytes: dispatch.memory_bytes.or(target.memory_bytes),

@@ -42,7 +42,7 @@ pub(crate) fn question(job: &Job, asked: &AskedQuestion, step: u32) -> String {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Printed {
     answers: Option<Map<String, Value>>,
-    answer: Option<String>,
+    answer: Option<Value>,
     no_answer: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn understand(question: &Question, heard: Heard) -> Told {
     };
     let given = match printed {
         Printed { answers: Some(values), answer: None, no_answer: None } => Given::ByItem(values),
-        Printed { answers: None, answer: Some(text), no_answer: None } => Given::Text(text),
+        Printed { answers: None, answer: Some(value), no_answer: None } => alone(question, value),
         Printed { answers: None, answer: None, no_answer: Some(why) } => {
             return Told::NoResponse(short(&why));
         }
@@ -71,6 +71,16 @@ pub(crate) fn understand(question: &Question, heard: Heard) -> Told {
     match given.understood(question) {
         Ok(replies) => Told::Answer(replies),
         Err(error) => Told::NoResponse(short(&format!("its answer does not fit: {error}"))),
+    }
+}
+
+/// Understands `answer`: for a question of one item, whatever `answers` may have for it.
+fn alone(question: &Question, value: Value) -> Given {
+    match (value, question.items()) {
+        (Value::String(text), _) => Given::Text(text),
+        (value, [item]) => Given::ByItem(Map::from_iter([(item.id().to_string(), value)])),
+        // It answers none of several, whatever it is.
+        (value, _) => Given::Text(value.to_string()),
     }
 }
 
@@ -90,9 +100,25 @@ mod tests {
     use super::*;
 
     fn told(printed: &str) -> Told {
-        let items = json!([{"question": "Which?", "options": [{"label": "A"}, {"label": "B"}]}]);
+        told_of(json!([which(false)]), printed)
+    }
+
+    fn told_of(items: Value, printed: &str) -> Told {
         let question = serde_json::from_value(json!({"questions": items})).unwrap();
         understand(&question, Heard::Said(printed.as_bytes().to_vec()))
+    }
+
+    fn which(several: bool) -> Value {
+        json!({"question": "Which?", "options": [{"label": "A"}, {"label": "B"}], "multiSelect": several})
+    }
+
+    #[test]
+    fn an_answer_to_one_item_is_whatever_an_answer_by_its_id_may_be() {
+        let answer = |reply: Value| Told::Answer(serde_json::from_value(json!({"q1": reply})).unwrap());
+        assert_eq!(told("{\"answer\": 2}"), answer(json!("B")));
+        assert_eq!(told_of(json!([which(true)]), "{\"answer\": [\"A\", 2]}"), answer(json!(["A", "B"])));
+        let two = told_of(json!([which(true), which(true)]), "{\"answer\": [\"A\"]}");
+        assert!(matches!(&two, Told::NoResponse(why) if why.contains("several items")), "{two:?}");
     }
 
     #[test]
@@ -107,7 +133,10 @@ mod tests {
             "{}",
             "[]",
             "{\"answer\": \"C\"}",
-            "{\"answer\": 1}",
+            "{\"answer\": 3}",
+            "{\"answer\": [\"A\"]}",
+            "{\"answer\": true}",
+            "{\"answer\": null}",
             "{\"answer\": \"A\", \"noAnswer\": \"x\"}",
             "{\"answer\": \"A\", \"sure\": true}",
             "{\"answer\": \"A\", \"answer\": \"B\"}",

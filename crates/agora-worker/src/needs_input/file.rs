@@ -44,7 +44,8 @@ pub(crate) fn read(root: &Path, path: &Path, cap: u64) -> io::Result<Found> {
             (FileType::RegularFile, false) => {
                 return read_regular(open_below(&dir, name, OFlags::NONBLOCK | OFlags::NOCTTY)?, cap);
             }
-            (other, _) => return Ok(Found::NotAFile(word(other))),
+            (other, true) => return Ok(Found::NotAFile(below(other))),
+            (other, false) => return Ok(Found::NotAFile(word(other))),
         }
     }
     Ok(Found::NotAFile("a directory"))
@@ -64,6 +65,20 @@ fn read_regular(file: OwnedFd, cap: u64) -> io::Result<Found> {
     let mut bytes = Vec::new();
     File::from(file).take(cap + 1).read_to_end(&mut bytes)?;
     Ok(Found::Bytes(bytes))
+}
+
+/// Says where a path leads that has something else than a directory on its way.
+fn below(kind: FileType) -> &'static str {
+    match kind {
+        FileType::RegularFile => "below a file",
+        FileType::Symlink => "below a symbolic link",
+        FileType::Directory
+        | FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => "below something that is no directory",
+    }
 }
 
 fn word(kind: FileType) -> &'static str {

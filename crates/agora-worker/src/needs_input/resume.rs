@@ -5,6 +5,7 @@ use agora_core::id::{QuestionId, ThreadId};
 use agora_core::question::{Item, Question};
 use agora_core::template::Resumption;
 use agora_core::time::Timestamp;
+use agora_core::wire::manifest::DispatchManifest;
 use serde_json::{Map, Value, json};
 
 /// Why this dispatch runs.
@@ -36,6 +37,25 @@ impl Occasion {
             Self::First | Self::Continued { .. } | Self::TakenOver => None,
         }
     }
+
+    /// Returns what was worked out before: what the agent left with the question that was answered, else what the dispatch was handed.
+    pub(crate) fn partial_state<'a>(&'a self, manifest: &'a DispatchManifest) -> &'a Value {
+        match self.answered() {
+            Some(answered) => answered.question.partial_state(),
+            None => &manifest.partial_state.0,
+        }
+    }
+
+    /// Writes `.agora/resume.json`, if there is something to go on from. Where nothing was answered it has no word of a question or an
+    /// answer: nobody is to take silence for one.
+    pub(crate) fn file(&self, manifest: &DispatchManifest) -> Option<Value> {
+        let (thread, state) = (&manifest.thread_id, self.partial_state(manifest));
+        match self.answered() {
+            Some(answered) => Some(answered.file(thread)),
+            None if state.is_null() => None,
+            None => Some(json!({"threadId": thread, "partial_state": state})),
+        }
+    }
 }
 
 impl Answered {
@@ -59,7 +79,7 @@ impl Answered {
         }
     }
 
-    /// Writes `.agora/resume.json`: the same words for the same things as everywhere a question is shown.
+    /// Writes what is in `.agora/resume.json` of an answer: the same words for the same things as everywhere a question is shown.
     pub(crate) fn file(&self, thread: &ThreadId) -> Value {
         let items = self.question.items();
         json!({

@@ -49,10 +49,26 @@ fn a_linked_directory_on_the_way_is_not_followed() {
     fs::write(elsewhere.join("needs_input.json"), GOOD).unwrap();
     fs::remove_dir(root.join(DIR)).unwrap();
     symlink(&elsewhere, root.join(DIR)).unwrap();
-    assert!(matches!(read_sentinel(&root), Err(Unreadable::NotAFile("a symbolic link"))));
+    assert!(matches!(read_sentinel(&root), Err(Unreadable::NotAFile("below a symbolic link"))));
     clear(&root).unwrap();
     assert!(read_sentinel(&root).unwrap().is_none());
     assert!(elsewhere.join("needs_input.json").exists());
+}
+
+#[test]
+fn agoras_directory_may_have_become_something_else() {
+    let (_dir, root) = workspace();
+    let place = root.join(DIR);
+    fs::remove_dir(&place).unwrap();
+    fs::write(&place, GOOD).unwrap();
+    let said = "`.agora/needs_input.json` is below a file, not a regular file";
+    assert_eq!(read_sentinel(&root).unwrap_err().to_string(), said);
+    fs::remove_file(&place).unwrap();
+    mkfifoat(CWD, &place, Mode::RWXU).unwrap();
+    assert!(matches!(
+        read_sentinel(&root),
+        Err(Unreadable::NotAFile("below something that is no directory"))
+    ));
 }
 
 #[test]
@@ -79,7 +95,7 @@ fn only_files_of_the_workspace_are_read() {
         assert!(!matches!(read(path), Found::Bytes(_)), "{path}");
     }
     assert_eq!(read("nothing/x"), Found::Nothing);
-    assert_eq!(read("x/y"), Found::NotAFile("a file"));
+    assert_eq!(read("x/y"), Found::NotAFile("below a file"));
     assert_eq!(read(""), Found::NotAFile("a directory"));
 }
 

@@ -102,11 +102,11 @@ pub(crate) fn prepare(set_up: SetUp, desk: &mut Desk) -> Result<Ready, Fault> {
         None => None,
     };
     if !matches!(task.occasion, Occasion::First) {
-        let partial_state =
-            task.occasion.answered().is_some_and(|answered| !answered.question.partial_state().is_null());
-        let resumed =
-            ResumedWith { workspace: prior.workspace.is_some(), session: session.is_some(), partial_state };
-        desk.report.resumed_with = Some(resumed);
+        desk.report.resumed_with = Some(ResumedWith {
+            workspace: prior.workspace.is_some(),
+            session: session.is_some(),
+            partial_state: !task.occasion.partial_state(&task.manifest).is_null(),
+        });
     }
     Ok(Ready { task, runtime, environment, baselines, words, session })
 }
@@ -114,16 +114,15 @@ pub(crate) fn prepare(set_up: SetUp, desk: &mut Desk) -> Result<Ready, Fault> {
 fn words(task: &Task, desk: &Desk) -> Result<Words, Fault> {
     let (manifest, input) = (&task.manifest, task.manifest.input());
     let resumption = task.occasion.answered().map(|answered| answered.resumption());
-    let resumed = resumption.is_some();
+    let state = task.occasion.partial_state(manifest);
     let data =
         PromptData::new(&input, manifest.thread_id.as_str(), manifest.dispatch_id.as_str(), resumption);
     let data = match &task.occasion {
-        Occasion::Continued { message } => data.continued(message.as_deref()),
-        Occasion::TakenOver => data.continued(None),
-        Occasion::First | Occasion::Answered(_) => data,
+        Occasion::Continued { message } => data.continued(message.as_deref()).with_partial_state(state),
+        Occasion::TakenOver => data.continued(None).with_partial_state(state),
+        Occasion::First => data.with_partial_state(state),
+        Occasion::Answered(_) => data,
     };
-    let state = &manifest.partial_state.0;
-    let data = if resumed || state.is_null() { data } else { data.with_partial_state(state.clone()) };
     let template = task.subagent.prompt_template.as_ref();
     Ok(Words {
         prompt: data.prompt(template).map_err(Fault::Prompt)?,
@@ -132,14 +131,11 @@ fn words(task: &Task, desk: &Desk) -> Result<Words, Fault> {
     })
 }
 
-/// Writes what the agent may look up: its input, and the answer it waited for.
+/// Writes what the agent may look up: its input, the answer it waited for, and what was worked out before.
 fn write_inputs(task: &Task, desk: &Desk) -> io::Result<()> {
     let write = |name: &str, value: &Value| fs::write(desk.place.in_agora(name), format!("{value:#}\n"));
     write("input.json", &task.manifest.input.0)?;
-    match task.occasion.answered() {
-        Some(answered) => write("resume.json", &answered.file(&task.manifest.thread_id)),
-        None => Ok(()),
-    }
+    task.occasion.file(&task.manifest).map_or(Ok(()), |file| write("resume.json", &file))
 }
 
 /// Reads a sealed file to its end, and sees that it is the one that the manifest names: the seal itself would also open an

@@ -30,6 +30,26 @@ fn outcome(ran: &Ran) -> String {
     said["error"]["code"].as_str().map_or_else(|| "accepted".to_owned(), str::to_owned)
 }
 
+/// Whoever continues a thread whose question was declined has given no answer. What the agent had noted is not lost with it.
+#[test]
+fn the_notes_of_a_question_that_was_declined_are_there_when_the_thread_is_continued() {
+    let place = Place::new();
+    let notes = r#"[ -f asked ] && { tr -d ' \n' < .agora/resume.json; exit; }
+touch asked; echo '{"question": "Which?", "partial_state": {"seen": [1]}}' > .agora/needs_input.json"#;
+    place.agent("asker", notes);
+    let asked =
+        place.dispatch("asker", "d_notes", &["--pause-ok", "--partial-state", "{\"seen\": []}"]).json();
+    let question = asked["needsInput"]["questionId"].as_str().unwrap();
+    place.cli.run(&["answer", question, "--decline"]).success();
+    let result = place.cli.run(&["continue", "d_notes", "--json"]).json();
+    let thread = &asked["threadId"];
+    assert_eq!(
+        result["output"]["text"],
+        json!(format!("{{\"partial_state\":{{\"seen\":[1]}},\"threadId\":{thread}}}"))
+    );
+    assert_eq!(result["resumedWith"], json!({"session": false, "workspace": true, "partialState": true}));
+}
+
 #[test]
 fn of_two_hundred_who_answer_at_once_one_counts() {
     let place = place();
