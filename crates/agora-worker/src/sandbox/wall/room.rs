@@ -15,7 +15,7 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change,
     move_mount, open_tree, unmount,
 };
-use rustix::process::{chdir, geteuid, pivot_root, umask};
+use rustix::process::{Resource, Rlimit, chdir, geteuid, getrlimit, pivot_root, setrlimit, umask};
 use rustix::thread::UnshareFlags;
 
 use super::{Bind, Part, Plan, Refused, net};
@@ -25,7 +25,9 @@ use crate::sandbox::syscall;
 pub(super) const PLACES: [&str; 4] = ["/tmp", "/run", "/dev", "/usr"];
 /// The room itself holds a few directories and links.
 pub(super) const ROOM: &std::ffi::CStr = c"mode=0755,size=4m";
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+/// Without these hardly a program runs; the others are left out where the machine has none.
+const DEVICES: [&str; 4] = ["null", "zero", "random", "urandom"];
+const FURTHER_DEVICES: [&str; 2] = ["full", "tty"];
 const LINKS: [(&str, &str); 5] = [
     ("dev/fd", "/proc/self/fd"),
     ("dev/stdin", "/proc/self/fd/0"),
@@ -58,8 +60,9 @@ pub(crate) fn furnish(plan: &Plan) -> Result<(), Refused> {
     }
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).map_err(mounts())?;
     let mask = umask(Mode::from_raw_mode(0o022));
+    let descriptors = have_all_descriptors();
     let picked = plan.binds.iter().map(|bind| Ok((bind, pick_up(bind)?))).collect::<Result<Vec<_>, _>>()?;
-    let devices: Vec<_> = DEVICES.iter().filter_map(|name| Some((*name, device(name)?))).collect();
+    let devices = pick_up_devices()?;
 
     let place = PLACES.into_iter().map(Path::new).find(|place| place.is_dir()).unwrap_or(Path::new("/"));
     mount("agora", place, "tmpfs", MountFlags::NOSUID, ROOM).map_err(mounts())?;
@@ -78,15 +81,16 @@ pub(crate) fn furnish(plan: &Plan) -> Result<(), Refused> {
     make_devices(devices)?;
     for (bind, tree) in picked {
         let Some(tree) = tree else { continue };
-        let put = put_down(&tree, bind, plan.agent).map_err(Part::View.refused::<Errno>());
-        if bind.essential {
-            put?;
+        match put_down(&tree, bind, plan.agent) {
+            Err(error) if !bind.may_miss(error) => return Err(Part::View.refused()(error)),
+            Ok(()) | Err(_) => {}
         }
     }
     for hidden in &plan.hidden {
         cover(hidden).map_err(Part::View.refused::<Errno>())?;
     }
     umask(mask);
+    let _ = setrlimit(Resource::Nofile, descriptors);
     let root = openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(mounts())?;
     syscall::mount_setattr(root.as_fd(), READ_ONLY, false).map_err(mounts())
 }
@@ -101,14 +105,28 @@ fn pick_up(bind: &Bind) -> Result<Option<OwnedFd>, Refused> {
     });
     match picked {
         Ok(tree) => Ok(Some(tree)),
-        Err(_) if !bind.essential => Ok(None),
+        Err(error) if bind.may_miss(error) => Ok(None),
         Err(error) => Err(Part::View.refused()(error)),
     }
 }
 
-fn device(name: &str) -> Option<OwnedFd> {
+fn pick_up_devices() -> Result<Vec<(&'static str, OwnedFd)>, Refused> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    open_tree(CWD, Path::new("/dev").join(name), flags).ok()
+    let pick_up = |name| open_tree(CWD, Path::new("/dev").join(name), flags).map(|device| (name, device));
+    let further = FURTHER_DEVICES
+        .into_iter()
+        .map(pick_up)
+        .filter(|device| device.as_ref().err() != Some(&Errno::NOENT));
+    let devices = DEVICES.into_iter().map(pick_up).chain(further);
+    devices.collect::<Result<_, _>>().map_err(Part::Devices.refused())
+}
+
+/// Lets this process have as many descriptors as it may: everything that is picked up is one, as long as it has no place. Returns what is
+/// the program's again.
+fn have_all_descriptors() -> Rlimit {
+    let known = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: known.maximum, ..known });
+    known
 }
 
 fn make_devices(devices: Vec<(&str, OwnedFd)>) -> Result<(), Refused> {
@@ -136,6 +154,10 @@ fn make_devices(devices: Vec<(&str, OwnedFd)>) -> Result<(), Refused> {
 fn put_down(tree: &OwnedFd, bind: &Bind, agent: Option<u32>) -> Result<(), Errno> {
     let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     make_parents(&bind.to, agent).map_err(errno)?;
+    // It leads where it leads, and nothing can be put over it.
+    if bind.to.is_symlink() {
+        return Err(Errno::LOOP);
+    }
     let is_dir = FileType::from_raw_mode(fstat(tree)?.st_mode) == FileType::Directory;
     let made = match fs::metadata(&bind.to) {
         Ok(_) => Ok(()),
