@@ -3,6 +3,7 @@
 //! What is to be visible is picked up first, as mounts that are nowhere yet. Then the old root goes, and only after that
 //! everything gets its place: a link that somebody left in a directory of the dispatch leads nowhere but into the room itself.
 
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::symlink;
@@ -35,8 +36,8 @@ const LINKS: [(&str, &str); 5] = [
     ("dev/stderr", "/proc/self/fd/2"),
     ("dev/ptmx", "pts/ptmx"),
 ];
-/// Memory that programs share through files. It counts as theirs where memory is counted.
-const SHARED_MEMORY: &std::ffi::CStr = c"mode=1777,size=1g";
+/// The most memory that programs share through files. It counts as theirs where memory is counted.
+const SHARED_MEMORY: u64 = 1 << 30;
 
 /// `MOUNT_ATTR_RDONLY`, `_NOSUID` and `_NODEV` of `linux/mount.h`.
 const READ_ONLY: u64 = 1;
@@ -52,8 +53,8 @@ pub(crate) fn namespaces(network: Network) -> UnshareFlags {
     namespaces
 }
 
-/// Makes the room and moves this process into it.
-pub(crate) fn furnish(plan: &Plan) -> Result<(), Refused> {
+/// Makes the room and moves this process into it. What is in there may use so much memory.
+pub(crate) fn furnish(plan: &Plan, memory: Option<u64>) -> Result<(), Refused> {
     let mounts = || Part::Mounts.refused::<Errno>();
     if plan.network == Network::None {
         net::start()?;
@@ -78,7 +79,7 @@ pub(crate) fn furnish(plan: &Plan) -> Result<(), Refused> {
     for (link, target) in &plan.links {
         make_parents(link, plan.agent).and_then(|()| symlink(target, link)).map_err(Part::View.refused())?;
     }
-    make_devices(devices)?;
+    make_devices(devices, memory)?;
     for (bind, tree) in picked {
         let Some(tree) = tree else { continue };
         match put_down(&tree, bind, plan.agent) {
@@ -129,7 +130,7 @@ fn have_all_descriptors() -> Rlimit {
     known
 }
 
-fn make_devices(devices: Vec<(&str, OwnedFd)>) -> Result<(), Refused> {
+fn make_devices(devices: Vec<(&str, OwnedFd)>, memory: Option<u64>) -> Result<(), Refused> {
     let made = || -> std::io::Result<()> {
         for dir in ["dev", "dev/pts", "dev/shm"] {
             fs::create_dir(dir)?;
@@ -141,7 +142,9 @@ fn make_devices(devices: Vec<(&str, OwnedFd)>) -> Result<(), Refused> {
         }
         let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
         mount("devpts", "dev/pts", "devpts", flags, c"newinstance,ptmxmode=0666,mode=0620")?;
-        mount("shm", "dev/shm", "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, SHARED_MEMORY)?;
+        let size = SHARED_MEMORY.min(memory.unwrap_or(u64::MAX));
+        let options = CString::new(format!("mode=1777,size={size}"))?;
+        mount("shm", "dev/shm", "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())?;
         for (link, target) in LINKS {
             symlink(target, link)?;
         }
