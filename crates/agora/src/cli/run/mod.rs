@@ -72,7 +72,7 @@ impl Run {
         let model = self.options.model().map(str::to_owned);
         let has_workspace = self.options.names_a_workspace();
         let agora = open_to_run(context).await?;
-        let dispatch = self.options.request("claude")?;
+        let dispatch = self.options.request(context, "claude")?;
         let agent = agent::choose(context, &agora, self.agent.as_deref(), &dispatch).await?;
         let mut dispatch = dispatch.subagent(agent.reference());
         if let Some(each) = self.each {
