@@ -82,7 +82,7 @@ impl Run {
                 Some(_) => dispatch.subagent(agent.found.name.as_str()),
                 None => dispatch,
             };
-            each.check(&agora, &dispatch).await?;
+            each.check(&agora, &agent.found.body, &dispatch).await?;
             dispatch = if has_workspace { dispatch } else { here(context, dispatch) };
             dispatch = save(context, &agora, self.save.as_ref(), &agent.found, model, dispatch).await?;
             return each.run(context, &agora, dispatch, manner.pause_ok).await;
