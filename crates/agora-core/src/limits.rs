@@ -53,3 +53,5 @@ pub const INPUT_BYTES: usize = 1024 * 1024;
 pub const RETENTION_DAYS: u32 = 30;
 /// Seven years.
 pub const LONGEST_RETENTION_DAYS: u32 = 2555;
+/// No program starts with less memory than that.
+pub const LEAST_MEMORY_BYTES: u64 = 4 << 20;

@@ -187,7 +187,22 @@ impl Agora {
 
     /// Checks the agents and skills that a project has for Claude Code, and tells what registering them would change.
     pub async fn plan_sync(&self, dir: &Path, allowed: &[Pattern]) -> Result<Plan, Error> {
-        Planner::new(self, allowed).sync(dir).await
+        let plan = Planner::new(self, allowed).sync(dir, Err).await?;
+        if plan.entries().next().is_none() {
+            return Err(Error::NothingToSync { dir: dir.to_owned() });
+        }
+        Ok(plan)
+    }
+
+    /// Does the same with those that can be used, if there are any, and tells why the others cannot.
+    pub async fn plan_sync_of_usable(&self, dir: &Path) -> Result<(Plan, Vec<Error>), Error> {
+        let mut broken = Vec::new();
+        let plan = Planner::new(self, &[]).sync(dir, |error| {
+            broken.push(error);
+            Ok(())
+        });
+        let plan = plan.await?;
+        Ok((plan, broken))
     }
 
     /// Returns the names of the secrets in the local store.

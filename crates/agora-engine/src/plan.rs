@@ -105,26 +105,35 @@ impl<'a> Planner<'a> {
         Ok(Plan { steps: self.steps })
     }
 
-    /// Plans what a project has for Claude Code: its agents and its skills.
-    pub(crate) async fn sync(mut self, dir: &Path) -> Result<Plan, Error> {
+    /// Plans what a project has for Claude Code: its agents and its skills. `broken` decides whether to go on without one that cannot
+    /// be used.
+    pub(crate) async fn sync(
+        mut self,
+        dir: &Path,
+        mut broken: impl FnMut(Error) -> Result<(), Error>,
+    ) -> Result<Plan, Error> {
         let (skills, agents) = (dir.join(".claude/skills"), dir.join(".claude/agents"));
         for skill in names_in(&skills)?.into_iter().filter(|name| skills.join(name).is_dir()) {
-            let name = parse_name(&skills.join(&skill), &skill)?;
-            self.tree(&name, skills.join(&skill), format!(".claude/skills/{skill}/")).await?;
+            self.project_skill(&skills, &skill).await.or_else(&mut broken)?;
         }
         for agent in names_in(&agents)? {
-            let Some(stem) = agent.strip_suffix(".md") else { continue };
-            let file = agents.join(&agent);
-            let fields = definition::read_subagent_fields(&file)?;
-            // The front matter's name is the agent's; the file's is only where it stands.
-            let written = fields.get("name").and_then(Value::as_str).unwrap_or(stem).to_owned();
-            self.subagent(&parse_name(&file, &written)?, fields).await?;
+            if let Some(stem) = agent.strip_suffix(".md") {
+                self.project_agent(&agents.join(&agent), stem).await.or_else(&mut broken)?;
+            }
         }
-        if self.steps.is_empty() {
-            Err(Error::NothingToSync { dir: dir.to_owned() })
-        } else {
-            Ok(Plan { steps: self.steps })
-        }
+        Ok(Plan { steps: self.steps })
+    }
+
+    async fn project_skill(&mut self, skills: &Path, skill: &str) -> Result<(), Error> {
+        let name = parse_name(&skills.join(skill), skill)?;
+        self.tree(&name, skills.join(skill), format!(".claude/skills/{skill}/")).await
+    }
+
+    async fn project_agent(&mut self, file: &Path, stem: &str) -> Result<(), Error> {
+        let fields = definition::read_subagent_fields(file)?;
+        // The front matter's name is the agent's; the file's is only where it stands.
+        let written = fields.get("name").and_then(Value::as_str).unwrap_or(stem).to_owned();
+        self.subagent(&parse_name(file, &written)?, fields).await
     }
 
     async fn tree(&mut self, name: &Name, dir: PathBuf, prefix: String) -> Result<(), Error> {

@@ -71,8 +71,18 @@ impl Teller {
     /// Makes the text of the next line, with its secrets hidden.
     pub(crate) fn line(&mut self, said: Said) -> Result<String, LineError> {
         self.seq += 1;
+        self.numbered(self.seq, said)
+    }
+
+    /// Makes the text of what is stored and never said. Its number is none of the stream's, which has no gap: the one after the terminal
+    /// line, which is still to come.
+    pub(crate) fn aside(&self, said: Said) -> Result<String, LineError> {
+        self.numbered(self.seq + 2, said)
+    }
+
+    fn numbered(&self, seq: u64, said: Said) -> Result<String, LineError> {
         let said = redacted(said, &self.redactor);
-        Line { seq: self.seq, at: self.clock.now(), said }.to_text(&self.key)
+        Line { seq, at: self.clock.now(), said }.to_text(&self.key)
     }
 
     /// Says something.

@@ -45,6 +45,18 @@ fn a_run_from_boot_to_end() {
 }
 
 #[test]
+fn the_lines_are_numbered_without_a_gap() {
+    for text in ["true", "exit 3", "echo '{\"question\":\"q\"}' > .agora/needs_input.json"] {
+        let ended = script(text).run();
+        let numbers: Vec<u64> = ended.lines.iter().map(|line| line.seq).collect();
+        assert_eq!(numbers, (1..=4).collect::<Vec<u64>>(), "{text}: {}", ended.stdout);
+        let report: Value =
+            serde_json::from_str(&fs::read_to_string(ended.out("report.json")).unwrap()).unwrap();
+        assert_eq!(report["seq"], 5, "{text}");
+    }
+}
+
+#[test]
 fn the_environment_is_a_short_list_then_bundles_then_secrets() {
     let ended = script("env | sort")
         .variable("AWS_SECRET_ACCESS_KEY", "ambient")

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use agora_core::time::{Clock, Timestamp};
-use agora_engine::{self as engine, Agora, Namespace, SystemClock};
+use agora_core::wall::Isolation;
+use agora_engine::{self as engine, Agora, Name, Namespace, SystemClock};
 
 use crate::doctor::Surroundings;
 use crate::doctor::notify::Desktop;
@@ -66,6 +67,13 @@ impl Config {
     /// Returns how this user wants to be told of questions.
     pub(crate) fn notify_ways(&self) -> Result<Vec<engine::NotifyWay>, Failure> {
         Ok(self.around.settings(&program()?)?.notify)
+    }
+
+    /// Returns the targets whose agents stand behind no wall.
+    pub(crate) fn targets_without_wall(&self) -> Result<Vec<Name>, Failure> {
+        let targets = self.around.settings(&program()?)?.targets;
+        let open = targets.into_iter().filter(|(_, target)| target.wall.isolation == Isolation::None);
+        Ok(open.map(|(name, _)| name).collect())
     }
 
     /// Tells somebody by the ways that a message names, and returns when that is done.

@@ -71,6 +71,15 @@ fn it_ended_well_and_no_work_is_to_be_seen() {
 }
 
 #[test]
+fn a_target_without_a_wall_is_told() {
+    let cli = cli();
+    assert!(!cli.run(&["doctor"]).stdout.contains("isolation"));
+    cli.settings("[target.local]\nisolation = \"none\"\n");
+    let told = cli.run(&["doctor"]).stdout;
+    assert!(told.contains("note     isolation  `target.local` has `isolation = \"none\"`"), "{told}");
+}
+
+#[test]
 fn the_agent_has_no_credential() {
     let model = Model::start(vec![]);
     let Some(cli) = with_claude(&model, &[]) else { return };

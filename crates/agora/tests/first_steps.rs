@@ -235,6 +235,18 @@ fn setting_up_says_what_it_would_do_does_it_and_is_done() {
 }
 
 #[test]
+fn one_broken_agent_does_not_hide_the_others() {
+    let cli = cli();
+    cli.write(".claude/agents/planner.md", "---\nname: planner\ndescription: Plans.\n---\nYou plan.\n");
+    cli.write(".claude/agents/broken.md", "---\nname: [\n---\nx\n");
+    let told = run(cli.command(&["init"]).env("PATH", bare(&cli, &["git"])));
+    assert!(told.stderr.contains("register 1 agent and 0 skills"), "{}", told.stderr);
+    assert!(told.stderr.contains("broken.md"), "{}", told.stderr);
+    // To sync is all or nothing.
+    assert!(cli.run(&["sync"]).failure(2).contains("broken.md"));
+}
+
+#[test]
 fn setting_up_on_a_terminal_asks() {
     let cli = cli();
     cli.write(".claude/agents/planner.md", "---\nname: planner\ndescription: Plans.\n---\nYou plan.\n");

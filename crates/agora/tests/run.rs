@@ -155,12 +155,17 @@ fn many_lines_run_each_for_itself() {
 fn wrong_lines_are_named_before_anything_is_accepted() {
     let cli = cli();
     script(&cli, "worker", "true");
-    cli.write("tasks.jsonl", "{\"task\": \"a\"}\nnot json\n{\"task\": \"b\"}\n[1]\n");
+    cli.write(
+        "tasks.jsonl",
+        "\u{feff}{\"task\": \"a\"}\nnot json\n{\"task\": 1}\n[1]\n{\"task\": \"a\", \"task\": \"b\"}\n",
+    );
     let run = ["run", "--agent", "worker", "--each", "tasks.jsonl"];
     insta::assert_snapshot!(cli.run(&run).failure(2), @r#"
-    error: 2 lines cannot be used; nothing was accepted
-      because line 2: expected ident (column 2)
-      because line 4: invalid type: sequence, expected a map (column 0)
+    error: 4 lines cannot be used; nothing was accepted
+      because line 2: it is not JSON: column 2
+      because line 3: `task` is not a text
+      because line 4: it is not a JSON object
+      because line 5: an object has a key twice: column 20
     hint: each line is a JSON object, the input: `{"task": "…"}`
     "#);
     cli.write("tasks.jsonl", "\n\n");

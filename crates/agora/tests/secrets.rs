@@ -58,6 +58,18 @@ fn every_way_in_keeps_the_value_out_of_everything_that_can_be_read() {
 }
 
 #[test]
+fn a_value_on_the_command_line_is_warned_of_wherever_it_is_taken() {
+    let cli = cli();
+    let secret = format!("ANTHROPIC_API_KEY=inline:{VALUE}");
+    cli.run(&["subagent", "register", "--name", "s", "--runtime", "command", "--", "true"]).success();
+    for words in [&["auth", "claude"][..], &["dispatch", "run", "--subagent", "s"]] {
+        let ran = cli.run(&[words, &["--secret", &secret]].concat());
+        assert!(ran.stderr.contains("shell's history"), "{words:?}: {}", ran.stderr);
+        ran.success();
+    }
+}
+
+#[test]
 fn another_value_rotates_and_the_bundle_stays_the_same() {
     let cli = cli();
     let register = |value: &str| {

@@ -1,12 +1,15 @@
 //! From a request to a job: every name becomes a hash, once, and what can be wrong is found before anything is recorded.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use agora_core::bundle::{BundleKind, EnvBundle, Runtime, Subagent, VariableName};
 use agora_core::canonical;
 use agora_core::event::{Resolved, ResolvedBundle};
 use agora_core::job::{Job, JobEssentials};
-use agora_core::limits::{INPUT_BYTES, LONGEST_DISPATCH_SECONDS, LONGEST_RETENTION_DAYS, SETUP_SECONDS};
+use agora_core::limits::{
+    INPUT_BYTES, LEAST_MEMORY_BYTES, LONGEST_DISPATCH_SECONDS, LONGEST_RETENTION_DAYS, SETUP_SECONDS,
+};
 use agora_core::provider::registry::Version;
 use agora_core::reference::BundleRef;
 use agora_core::secret::{SecretRef, SecretValue};
@@ -70,8 +73,12 @@ impl Agora {
         }
         let limits = Limits {
             timeout_seconds: within("timeoutSeconds", dispatch.timeout_seconds, LONGEST_DISPATCH_SECONDS)?,
-            memory_bytes: dispatch.memory_bytes.or(target.memory_bytes),
-            processes: dispatch.processes.or(target.processes),
+            memory_bytes: at_least(
+                "memoryBytes",
+                dispatch.memory_bytes.or(target.memory_bytes),
+                LEAST_MEMORY_BYTES,
+            )?,
+            processes: at_least("processes", dispatch.processes.or(target.processes), 1)?,
             budget: dispatch.budget.clone().or_else(|| subagent.budget.clone()),
         };
         let runtime = runtime(dispatch, subagent)?;
@@ -190,6 +197,19 @@ fn within(field: &'static str, value: u32, most: u32) -> Result<u32, Error> {
     }
 }
 
+fn at_least<T: PartialOrd + Display>(
+    field: &'static str,
+    value: Option<T>,
+    least: T,
+) -> Result<Option<T>, Error> {
+    match value {
+        Some(value) if value < least => {
+            Err(Error::Request { field, why: format!("it is {value}, and must be at least {least}") })
+        }
+        value => Ok(value),
+    }
+}
+
 /// Checks that a value can be kept: not too large, and no deeper than what keeps it can be read.
 fn check_size(field: &'static str, value: &Value) -> Result<(), Error> {
     let text = value.to_string();
@@ -290,4 +310,21 @@ fn request_key(dispatch: &Dispatch) -> Result<Option<RequestKey>, Error> {
     });
     let request: ContentHash = canonical::hash(&request).map_err(Error::Canonical)?;
     Ok(Some(RequestKey { key: key.clone(), request }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_with_which_nothing_starts_is_a_wrong_request() {
+        assert!(matches!(at_least("memoryBytes", Some(4 << 20), LEAST_MEMORY_BYTES), Ok(Some(_))));
+        assert!(matches!(at_least("processes", None, 1), Ok(None)));
+        for wrong in [
+            at_least("memoryBytes", Some(LEAST_MEMORY_BYTES - 1), LEAST_MEMORY_BYTES).map(drop),
+            at_least("processes", Some(0), 1).map(drop),
+        ] {
+            assert!(matches!(wrong, Err(Error::Request { .. })), "{wrong:?}");
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use agora_core::Name;
+use agora_core::limits::LEAST_MEMORY_BYTES;
 use agora_core::route::Party;
 use agora_core::wall::{Grant, Isolation, Network, Tools, Wish};
 use agora_core::wire::manifest::Layers;
@@ -172,10 +173,17 @@ fn merge(
     if target.max_concurrent == Some(0) {
         return Err(format!("`target.{name}.max_concurrent` is 0: nothing would ever start"));
     }
+    let memory = memory.transpose()?;
+    if let Some(text) = target.memory.filter(|_| memory.is_some_and(|bytes| bytes < LEAST_MEMORY_BYTES)) {
+        return Err(format!("`target.{name}.memory` is `{text}`: nothing starts with less than `4MiB`"));
+    }
+    if target.pids == Some(0) {
+        return Err(format!("`target.{name}.pids` is 0: nothing would ever start"));
+    }
     Ok(TargetSettings {
         wall,
         max_concurrent: target.max_concurrent.unwrap_or(known.max_concurrent),
-        memory_bytes: memory.transpose()?.or(known.memory_bytes),
+        memory_bytes: memory.or(known.memory_bytes),
         processes: target.pids.or(known.processes),
         container,
     })
@@ -302,6 +310,9 @@ mod tests {
             "[target.local]\nmax_concurent = 1",
             "[target.local]\nmax_concurrent = 0",
             "[target.local]\nmemory = \"4 GB\"",
+            "[target.local]\nmemory = \"0B\"",
+            "[target.local]\nmemory = \"4095KiB\"",
+            "[target.local]\npids = 0",
             "[target.local]\nimage = \"x\"",
             "[target.local]\ncompute = \"docker\"\ncpus = 0",
             "[target.local]\ncompute = \"docker\"\nsocket = \"docker.sock\"",

@@ -1,8 +1,9 @@
 //! Takes a commit instead of a working tree: of a repository here, or of one that is fetched.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use agora_core::ContentHash;
@@ -13,7 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::copy::Owner;
 use super::repository::Repository;
-use super::take::{FILES, GONE, Taker, never_visible, refused, unavailable};
+use super::take::{FILES, GONE, Taker, refused, unavailable};
 use crate::git::config::without_user;
 use crate::git::host::line;
 use crate::git::layout::{Layout, top_of};
@@ -29,9 +30,7 @@ impl Taker<'_> {
             what: format!("`{}` lies in no git repository, so there is no `{rev}`", dir.display()),
             hint: Some("leave `--base` away to work on the directory as it is".to_owned()),
         })?;
-        if self.never.is_some_and(|never| never.holds(&top)) {
-            return Err(never_visible(&top));
-        }
+        self.may_show(&top)?;
         let path = top.to_str().ok_or_else(|| refused(&top, &io::Error::other("its name is no text")))?;
         let source = Source::Repository { path: path.to_owned(), base: Some(rev.to_owned()) };
         let layout = Layout::of(&top).map_err(|error| refused(&top, &error))?;
@@ -49,10 +48,9 @@ impl Taker<'_> {
             let what = format!("`{plain}` is no URL that agora fetches from");
             return Err(GroundError::Refused { what, hint: Some("https, ssh, file, or a path".to_owned()) });
         }
-        let tree = working_tree(url);
-        if let Some(tree) = tree.as_deref().filter(|tree| self.never.is_some_and(|never| never.holds(tree))) {
-            return Err(never_visible(tree));
-        }
+        let here = on_this_machine(url);
+        here.as_deref().map_or(Ok(()), |dir| self.may_show(dir))?;
+        let tree = here.and_then(working_tree);
         let (cache, lock) = self.cache(git, url)?;
         let broken = |error: GitError| GroundError::Git {
             what: format!("`{plain}` could not be fetched: {}", hidden(&error, url, &plain)),
@@ -150,10 +148,23 @@ impl Taker<'_> {
     }
 }
 
-/// Finds the working tree of a repository that a URL names on this machine.
-fn working_tree(url: &str) -> Option<PathBuf> {
-    let dir = fs::canonicalize(url.strip_prefix("file://").unwrap_or(url)).ok()?;
-    // Either may be named: the tree, or the repository in it.
+/// Finds the directory that a URL names on this machine, as git does: with the bytes that a URL spells out.
+fn on_this_machine(url: &str) -> Option<PathBuf> {
+    let Some(path) = url.strip_prefix("file://") else { return fs::canonicalize(url).ok() };
+    let mut bytes = Vec::new();
+    let mut rest = path.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let spelled =
+            after.get(..2).filter(|_| *first == b'%').and_then(|digits| str::from_utf8(digits).ok());
+        let spelled = spelled.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(spelled.unwrap_or(*first));
+        rest = if spelled.is_some() { &after[2..] } else { after };
+    }
+    fs::canonicalize(OsStr::from_bytes(&bytes)).ok()
+}
+
+/// Finds the working tree of a repository. Either may be named: the tree, or the repository in it.
+fn working_tree(dir: PathBuf) -> Option<PathBuf> {
     let tree = if dir.ends_with(".git") { dir.parent()?.to_owned() } else { dir };
     Layout::of(&tree).ok()?.map(|_| tree)
 }

@@ -61,8 +61,9 @@ impl Taker<'_> {
         }
         let top = layout::top_of(&dir).map_err(failed("look for a repository above", &dir))?;
         let root = top.clone().unwrap_or(dir);
-        if self.never.is_some_and(|never| never.holds(&root)) {
-            return Err(never_visible(&root));
+        self.may_show(&root)?;
+        if root.parent().is_none() {
+            return Err(refused(&root, &io::Error::other("it is the whole machine")));
         }
         let path = root.to_str().ok_or_else(|| refused(&root, &io::Error::other("its name is no text")))?;
         let source = match top {
@@ -107,6 +108,23 @@ impl Taker<'_> {
             author,
             left_out: left_out.by_ref().take(NAMED).collect(),
             left_out_more: left_out.count() as u64,
+        })
+    }
+
+    /// Refuses what no agent ever sees: keys and logins of the user's home, and agora's own with all that other agents did.
+    pub(super) fn may_show(&self, path: &Path) -> Result<(), GroundError> {
+        let own = fs::canonicalize(self.home).unwrap_or_else(|_| self.home.to_owned());
+        let holds = if path.starts_with(own) {
+            "is agora's own, with the work of all agents and its keys"
+        } else if self.never.is_some_and(|never| never.holds(path)) {
+            "holds keys or logins"
+        } else {
+            return Ok(());
+        };
+        let what = format!("`{}` {holds}, which no agent ever sees", path.display());
+        Err(GroundError::Refused {
+            what,
+            hint: Some("name a directory that holds something else".to_owned()),
         })
     }
 
@@ -271,11 +289,6 @@ fn shown(path: &[u8]) -> String {
 pub(super) fn refused(path: &Path, error: &io::Error) -> GroundError {
     let what = format!("`{}` cannot be worked on: {error}", path.display());
     GroundError::Refused { what, hint: Some("name a directory, or a repository's URL".to_owned()) }
-}
-
-pub(super) fn never_visible(path: &Path) -> GroundError {
-    let what = format!("`{}` holds keys or logins, which no agent ever sees", path.display());
-    GroundError::Refused { what, hint: Some("name a directory that holds something else".to_owned()) }
 }
 
 fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> GroundError {

@@ -1,5 +1,6 @@
 use std::path::{Path, PathBuf};
 
+use agora_core::reason::FailureCode;
 use agora_testkit::corpus::{files, inputs};
 use proptest::prelude::*;
 
@@ -91,6 +92,15 @@ fn what_the_real_programs_printed_is_understood() {
         ("unexplained", "agent-exit"),
     ];
     assert_verdicts(&verdicts("external", || external::listener("mine".parse().unwrap())), &expected);
+}
+
+#[test]
+fn a_program_of_the_same_name_was_not_interrupted() {
+    let exit = hear(claude::listener(Permission::Bypass), b"usage: claude FILE\n", How::Exited(0));
+    let Verdict::Failed { code, detail, .. } = exit.verdict else { panic!("{:?}", exit.verdict) };
+    assert_eq!(code, FailureCode::AgentExit);
+    assert!(detail.contains("without a result") && detail.contains("`agora logs ID`"), "{detail}");
+    assert!(!detail.contains("interrupted"), "{detail}");
 }
 
 /// Every place at which an output may be cut off, as when somebody pulls the plug.

@@ -42,6 +42,10 @@ impl Places {
         Self { limits, kill }
     }
 
+    pub(super) fn can_limit(&self) -> bool {
+        !matches!(self.limits, Cgroup::No { .. })
+    }
+
     /// Makes a group with these limits. `None` when there can be none: then the limits must be watched.
     pub(super) fn make(&self, name: &str, limits: &Limits) -> Option<Group> {
         let mut group = Group::default();

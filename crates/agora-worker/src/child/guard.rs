@@ -222,10 +222,9 @@ impl Guard<'_> {
             Watched::Group => (self.group.was_out_of_memory(), false),
             Watched::Tree { memory, processes } => {
                 let (usage, tree) = tree::usage();
-                (
-                    memory.is_some_and(|limit| usage.more_memory_than(limit, &tree)),
-                    processes.is_some_and(|limit| usage.processes > u64::from(limit)),
-                )
+                let more =
+                    |limit| usage.more_memory_than(limit, tree::in_files(&tree, self.init.is_some()), &tree);
+                (memory.is_some_and(more), processes.is_some_and(|limit| usage.processes > u64::from(limit)))
             }
         };
         let passed = out_of_memory || too_many_processes;

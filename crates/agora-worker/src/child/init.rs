@@ -21,6 +21,7 @@ use crate::sandbox::wall::{IdMaps, Plan, furnish, shed};
 /// Makes the room, and gives up everything that took.
 pub(super) fn enter(
     wall: &Plan,
+    memory: Option<u64>,
     group: &Group,
     (user, group_id): (Uid, Gid),
     mouth: &mut PipeWriter,
@@ -33,7 +34,7 @@ pub(super) fn enter(
     if !user.is_root() {
         IdMaps::of(user.as_raw(), group_id.as_raw()).write().map_err(Obstacle::Wall)?;
     }
-    furnish(wall).map_err(Obstacle::Wall)?;
+    furnish(wall, memory).map_err(Obstacle::Wall)?;
     // The kernel counts by user and namespace, and this one has nobody in it yet.
     limit_processes(u64::from(PROCESSES));
     shed(wall.agent).map_err(Obstacle::Wall)?;

@@ -50,7 +50,7 @@ pub(super) fn launch(task: &Task, group: &Group) -> Result<Launched, Obstacle> {
             let (user, group_id) = (geteuid(), getegid());
             let first = fork_into_namespaces(namespaces(wall.network), move || {
                 let mut mouth = mouth;
-                match init::enter(wall, group, (user, group_id), &mut mouth) {
+                match init::enter(wall, task.memory, group, (user, group_id), &mut mouth) {
                     Ok(()) => init::stand(task, theirs, mouth),
                     Err(obstacle) => {
                         let _ = Hitch::Fatal(obstacle).write(&mut mouth);

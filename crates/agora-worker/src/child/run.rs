@@ -155,6 +155,11 @@ impl Keeper {
         Ok(command)
     }
 
+    /// Tells whether the kernel keeps limits here, in control groups. Else guards count, and end what has too much.
+    pub(crate) fn kernel_keeps_limits(&self) -> bool {
+        self.places.get_or_init(Places::find).can_limit()
+    }
+
     /// A group costs some milliseconds, so there is one only for a limit.
     fn group(&self, limits: &Limits) -> Option<Group> {
         let Limits { memory_bytes, processes, time: _ } = limits;

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 
+use rustix::fs::statfs;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitStatus, getpgid, getpgrp, getpid, kill_process, kill_process_group,
     pidfd_open, pidfd_send_signal,
@@ -16,6 +17,9 @@ use super::spec::How;
 const STAT_BYTES: u64 = 8 * 1024;
 /// A list of children: enough for every process that Linux can have (4,194,304, of eight bytes each).
 const CHILDREN_BYTES: u64 = 32 * 1024 * 1024;
+
+/// How the kernel names the files that `memfd_create` makes.
+const MEMORY_FILE: &[u8] = b"/memfd:";
 
 /// One process at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,28 +128,82 @@ pub(super) fn usage() -> (Usage, Vec<Process>) {
 }
 
 impl Usage {
-    /// Tells whether the processes, whose usage this is, have more memory of their own than that.
+    /// Tells whether the processes, whose usage this is, have more memory of their own than that, with what they have in files of
+    /// memory.
     ///
     /// A program's pages count once for each process that runs it, so only when that sum is too much, the exact and slower
-    /// one is made, without pages that belong to files.
-    pub(super) fn more_memory_than(&self, limit: u64, processes: &[Process]) -> bool {
-        self.memory_at_most > limit
-            && processes.iter().map(|process| own_memory(process.id)).fold(0, u64::saturating_add) > limit
+    /// one is made, without pages that belong to files on a disk.
+    pub(super) fn more_memory_than(&self, limit: u64, in_files: u64, processes: &[Process]) -> bool {
+        if self.memory_at_most.saturating_add(in_files) <= limit {
+            return false;
+        }
+        let own = processes.iter().map(|process| OwnMemory::of(process.id));
+        own.fold(OwnMemory::default(), OwnMemory::and).with(in_files) > limit
     }
 }
 
-fn own_memory(id: Pid) -> u64 {
-    let status =
-        read_capped(&format!("/proc/{}/status", id.as_raw_nonzero()), STAT_BYTES).unwrap_or_default();
-    own_memory_in(&String::from_utf8_lossy(&status))
+/// What a process has that is on no disk, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct OwnMemory {
+    anonymous: u64,
+    shared: u64,
 }
 
-fn own_memory_in(status: &str) -> u64 {
-    let kilobytes = |line: &str| {
-        let amount = line.strip_prefix("RssAnon:").or_else(|| line.strip_prefix("RssShmem:"))?;
-        amount.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+impl OwnMemory {
+    fn of(id: Pid) -> Self {
+        let status =
+            read_capped(&format!("/proc/{}/status", id.as_raw_nonzero()), STAT_BYTES).unwrap_or_default();
+        Self::parse(&String::from_utf8_lossy(&status))
+    }
+
+    fn parse(status: &str) -> Self {
+        let bytes = |name: &str| {
+            let amount = status.lines().find_map(|line| line.strip_prefix(name));
+            let kilobytes = amount.and_then(|amount| amount.trim().strip_suffix("kB")?.trim().parse().ok());
+            kilobytes.map_or(0, |kilobytes: u64| kilobytes.saturating_mul(1024))
+        };
+        Self { anonymous: bytes("RssAnon:"), shared: bytes("RssShmem:") }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            anonymous: self.anonymous.saturating_add(other.anonymous),
+            shared: self.shared.saturating_add(other.shared),
+        }
+    }
+
+    /// Returns all of it together. Pages of a file that somebody has in view are in both counts: the larger one is never too much.
+    fn with(self, in_files: u64) -> u64 {
+        self.anonymous.saturating_add(self.shared.max(in_files))
+    }
+}
+
+/// Returns what processes have in files of memory: those without a name that they hold open, each once, and those of their room, if they are
+/// in one. Who can hide its descriptors from this process hides such files, too.
+pub(super) fn in_files(processes: &[Process], in_a_room: bool) -> u64 {
+    let nameless: BTreeMap<u64, u64> =
+        processes.iter().flat_map(|process| nameless_files(process.id)).collect();
+    let of_room = |process: &Process| {
+        let about = statfs(format!("/proc/{}/root/dev/shm", process.id.as_raw_nonzero())).ok()?;
+        let used = about.f_blocks.saturating_sub(about.f_bfree);
+        Some(used.saturating_mul(u64::try_from(about.f_bsize).unwrap_or_default()))
     };
-    status.lines().filter_map(kilobytes).fold(0, u64::saturating_add).saturating_mul(1024)
+    let room = processes.iter().filter(|_| in_a_room).find_map(of_room).unwrap_or_default();
+    nameless.into_values().fold(room, u64::saturating_add)
+}
+
+/// Returns the files of memory that a process holds: their numbers, and how many bytes they have.
+fn nameless_files(id: Pid) -> Vec<(u64, u64)> {
+    let held = fs::read_dir(format!("/proc/{}/fd", id.as_raw_nonzero()));
+    let size = |entry: fs::DirEntry| {
+        let link = entry.path();
+        // Its name first: to ask a file of another kind for its size can take as long as a server likes.
+        let name = fs::read_link(&link).ok()?;
+        let about =
+            name.as_os_str().as_encoded_bytes().starts_with(MEMORY_FILE).then(|| fs::metadata(&link))?;
+        about.ok().map(|about| (about.ino(), about.blocks().saturating_mul(512)))
+    };
+    held.into_iter().flatten().filter_map(|entry| size(entry.ok()?)).collect()
 }
 
 /// Returns how many processes and threads a user has, as far as they can be seen.
@@ -198,7 +256,10 @@ fn read_capped(path: &(impl AsRef<std::path::Path> + ?Sized), cap: u64) -> io::R
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use proptest::prelude::*;
+    use rustix::fs::{MemfdFlags, memfd_create};
 
     use super::*;
 
@@ -238,14 +299,28 @@ mod tests {
         let parent = rustix::process::getppid().map(|id| id.as_raw_nonzero().get());
         assert_eq!(Some(own.parent), parent);
         assert!(own.threads >= 1 && own.resident_pages > 0 && own.started > 0, "{own:?}");
-        assert!(own_memory(getpid()) > 0);
+        assert!(OwnMemory::of(getpid()).anonymous > 0);
     }
 
     #[test]
     fn only_memory_of_its_own_counts() {
         let status =
             "Name:\tRssAnon: 9 kB\nVmRSS:\t100 kB\nRssAnon:\t  7 kB\nRssFile:\t90 kB\nRssShmem:\t 3 kB\n";
-        assert_eq!(own_memory_in(status), 10 * 1024);
+        let own = OwnMemory::parse(status);
+        assert_eq!(own, OwnMemory { anonymous: 7 * 1024, shared: 3 * 1024 });
+        assert_eq!([own.with(0), own.with(2 * 1024), own.with(5 * 1024)], [10, 10, 12].map(|kib| kib * 1024));
+    }
+
+    #[test]
+    fn a_file_of_memory_counts_once_however_many_hold_it() {
+        let file = File::from(memfd_create("held", MemfdFlags::CLOEXEC).unwrap());
+        file.write_all_at(&vec![1; 5 << 20], 0).unwrap();
+        let again = file.try_clone().unwrap();
+        let own = Process::read(getpid()).unwrap();
+        let held = in_files(&[own, own], false);
+        assert!((5 << 20..10 << 20).contains(&held), "{held}");
+        drop((file, again));
+        assert!(in_files(&[own], false) < 5 << 20);
     }
 
     proptest! {

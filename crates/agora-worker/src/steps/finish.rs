@@ -111,7 +111,7 @@ fn is_empty(dir: &Path) -> bool {
 fn store_report(desk: &mut Desk) -> io::Result<()> {
     desk.report.ended_at = desk.clock.now();
     let report = Said::Report(Box::new(desk.report.clone()));
-    let line = desk.teller.line(report).map_err(io::Error::other)?;
+    let line = desk.teller.aside(report).map_err(io::Error::other)?;
     let out = desk.place.out();
     fs::create_dir_all(&out)?;
     // Whole or not at all: half a report is worth nothing, and in the way of another try. Not waited for: the outcome is what must be

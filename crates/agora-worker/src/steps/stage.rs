@@ -35,7 +35,7 @@ pub(crate) fn stage(fetched: Fetched, desk: &mut Desk) -> Result<Staged, Fault> 
         fs::create_dir_all(&dir).map_err(workspace("making the dispatch's directories"))?;
     }
     let manifest = &fetched.task.manifest;
-    wall::raise(&manifest.wall, manifest.workspace.as_ref(), desk)?;
+    wall::raise(manifest, desk)?;
     let Fetched { task, runtime, capabilities, env, supplied } = fetched;
     if let Some(at) = &task.manifest.workspace {
         let furnished =

@@ -5,15 +5,20 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
-use agora_core::wall::{Level, Wish};
-use agora_core::wire::manifest::{Location, WorkspaceAt};
+use agora_core::wall::Level;
+use agora_core::wire::manifest::{DispatchManifest, Location};
 
 use crate::desk::Desk;
 use crate::fault::{Fault, workspace};
 use crate::sandbox::wall::{Ground, Trial, View, WallError};
 
+/// What a guard cannot count, or only when it looks.
+const UNCOUNTED: &str = "having more memory than its limit for a moment, in segments of System V, or in files of memory that it \
+    hides: no control group counts it";
+
 /// Decides, and writes down what was decided.
-pub(crate) fn raise(wish: &Wish, workspace_at: Option<&WorkspaceAt>, desk: &mut Desk) -> Result<(), Fault> {
+pub(crate) fn raise(manifest: &DispatchManifest, desk: &mut Desk) -> Result<(), Fault> {
+    let (wish, workspace_at) = (&manifest.wall, manifest.workspace.as_ref());
     let own = desk.place.own();
     let lent = workspace_at.map(|at| at.borrowed.as_slice()).unwrap_or_default();
     let lent: Vec<PathBuf> = lent.iter().map(|Location::File(dir)| dir.clone()).collect();
@@ -27,13 +32,17 @@ pub(crate) fn raise(wish: &Wish, workspace_at: Option<&WorkspaceAt>, desk: &mut 
         lent: &lent,
         closed: desk.place.closed(),
     };
-    let View { plan, inside, built, home_links } = View::choose(&ground).map_err(Fault::Wall)?;
+    let View { plan, inside, mut built, home_links } = View::choose(&ground).map_err(Fault::Wall)?;
     let agent = plan.as_ref().and_then(|plan| plan.agent);
     if built.level == Level::Landlock {
         if let Some(agent) = agent {
             open_the_way(desk, &lent, agent)?;
         }
         link_tools(&own.home, &home_links).map_err(workspace("making the agent's home"))?;
+    }
+    let counts = manifest.limits.memory_bytes.is_some() && !built.container;
+    if counts && built.level != Level::None && !desk.keeper.kernel_keeps_limits() {
+        built.leaves_open.push(UNCOUNTED.to_owned());
     }
     for grant in &built.missing {
         desk.warn(format!("the grant `{grant}` names nothing on this machine, and shows nothing"));

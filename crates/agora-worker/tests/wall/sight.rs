@@ -174,6 +174,35 @@ fn a_link_on_the_path_shows_its_program_and_not_what_lies_beside_it() {
 }
 
 #[test]
+fn a_room_has_everything_it_is_said_to_have_or_there_is_none() {
+    let names: Vec<String> = (0..300).map(|number| format!("repository-{number}/objects")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+    let home = Home::new(&files, &[]);
+    let root = home.path();
+    let look = format!("ulimit -n; ls {}; echo well > /dev/null && ls /dev/urandom", root.display());
+    for setting in settings().filter(|setting| setting.level == Level::Namespaces) {
+        let run = |descriptors: &str| {
+            let dispatch = script(&look).variable("HOME", &root).with(|manifest| {
+                let grants = (0..300).map(|number| format!("~/repository-{number}:ro").parse().unwrap());
+                manifest.wall.grants.extend(grants);
+            });
+            let words = [setting.words(), vec!["prlimit".to_owned(), format!("--nofile={descriptors}")]];
+            let words = words.concat();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            setting.of(dispatch).through(&words).run()
+        };
+        let ended = run("256:4096");
+        ended.finished();
+        let text = &ended.adapter_ran().unwrap().stdout;
+        assert!(text.starts_with("256\n") && text.ends_with("/dev/urandom\n"), "{setting:?}: {text}");
+        assert_eq!(text.matches("repository-").count(), 300, "{setting:?}");
+        let ended = run("256:256");
+        let detail = &ended.failed().detail;
+        assert!(detail.contains("open files"), "{setting:?}: {detail}");
+    }
+}
+
+#[test]
 fn the_way_to_the_workspace_is_opened_to_the_agent_alone() {
     for setting in settings().filter(|setting| setting.root && setting.level == Level::Landlock) {
         let dispatch = setting.of(script("echo x > made"));

@@ -130,13 +130,13 @@ fn values(
     secrets: &[String],
 ) -> Result<Option<BTreeMap<VariableName, SecretValue>>, Failure> {
     if !secrets.is_empty() {
-        return secrets.iter().map(|secret| read_secret(secret)).collect::<Result<_, _>>().map(Some);
+        return secrets.iter().map(|secret| read_secret(context, secret)).collect::<Result<_, _>>().map(Some);
     }
     let set = |name: &str| Terminal.variable(name).is_some();
     if let Some(login) = around(vendor) {
         context.ui.note(format_args!("taking `{}` of this environment", login.variables.join("` and `")));
         let all = login.variables.iter().chain(login.beside).filter(|name| set(name));
-        let taken = all.map(|name| read_secret(&format!("{name}=env:{name}")));
+        let taken = all.map(|name| read_secret(context, &format!("{name}=env:{name}")));
         return taken.collect::<Result<_, _>>().map(Some);
     }
     let login = vendor.logins.first().ok_or_else(|| nothing(vendor))?;
@@ -147,7 +147,7 @@ fn values(
         return Ok(None);
     }
     vendor::claude_setup_token(context)?;
-    login.variables.iter().map(|name| read_secret(name)).collect::<Result<_, _>>().map(Some)
+    login.variables.iter().map(|name| read_secret(context, name)).collect::<Result<_, _>>().map(Some)
 }
 
 /// Returns the login that this environment has.

@@ -37,6 +37,7 @@ impl Doctor {
                 trouble.as_ref(),
             ));
         }
+        findings.extend(open(context));
         findings.extend(timers(context).await);
         context.ui.result(|| &findings, || findings.iter().map(line).collect())?;
         let broken = findings.iter().any(|finding| finding.status == Status::Broken);
@@ -53,6 +54,16 @@ async fn ledger(context: &Context) -> Option<Finding> {
 fn recorded(context: &Context) -> Option<Agora> {
     let there = context.config.home().join("ledger.sqlite").is_file();
     if there { context.config.dispatching().ok() } else { None }
+}
+
+/// Says which targets use none of the wall that can be built.
+fn open(context: &Context) -> Option<Finding> {
+    let targets = context.config.targets_without_wall().ok()?;
+    let names: Vec<String> = targets.iter().map(|name| format!("`target.{name}`")).collect();
+    let detail =
+        format!("{} has `isolation = \"none\"`: its agents may do whatever you may", names.join(", "));
+    let fix = Some("`isolation = \"auto\"` in your `agora.toml` puts them behind the wall".to_owned());
+    (!names.is_empty()).then_some(Finding { topic: "isolation", status: Status::Note, detail, fix })
 }
 
 /// Says whether anybody turns the timers that are set, if there are any.

@@ -91,14 +91,18 @@ impl Env {
     }
 }
 
+pub(super) fn warn_of_inline(context: &Context, variable: &VariableName) {
+    context.ui.warn(format!(
+        "the value of `{variable}` is now in your shell's history, and was in the process list; use `{variable}=env:NAME`, `=file:PATH` or `=stdin`"
+    ));
+}
+
 impl Register {
     async fn run(self, context: &Context) -> Result<(), Failure> {
         let values = parse_values(&self.values)?;
         let secrets = parse_secrets(&self.secrets)?;
         for (variable, _) in secrets.iter().filter(|(_, source)| source.is_inline()) {
-            context.ui.warn(format!(
-                "the value of `{variable}` is now in your shell's history, and was in the process list; use `{variable}=env:NAME`, `=file:PATH` or `=stdin`"
-            ));
+            warn_of_inline(context, variable);
         }
         let options = EnvOptions {
             outside: &Terminal,

@@ -162,7 +162,9 @@ fn cgroup(cgroup: &Cgroup) -> Option<Finding> {
             Finding::ok("cgroup", detail)
         }
         Cgroup::No { why } => {
-            let detail = format!("memory and processes cannot be limited: {why}");
+            let detail = format!(
+                "memory and processes are limited by counting, some times a second, and not by the kernel: {why}"
+            );
             let fix = "start agora where it owns its group: `systemd-run --user --scope agora …`";
             Finding::bad("cgroup", Status::Note, detail, fix)
         }

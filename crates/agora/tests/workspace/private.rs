@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use agora_core::wall::NEVER;
 use agora_testkit::cli::run;
@@ -105,6 +105,42 @@ fn a_directory_of_keys_is_not_worked_on() {
     user.agent("w", "cat bank");
     let wrong = user.agora(&["dispatch", "run", "--subagent", "w", "--workspace", keys.to_str().unwrap()]);
     assert!(wrong.failure(2).contains("holds keys or logins, which no agent ever sees"));
+}
+
+#[test]
+fn what_is_agoras_own_is_not_worked_on() {
+    let user = User::new(Mode::Layers);
+    user.agent("w", "cat ledger.sqlite*; ls");
+    let home = fs::canonicalize(user.home()).unwrap();
+    let link = user.cli.work().join("innocent");
+    symlink(&home, &link).unwrap();
+    let repository = user.repository("main");
+    user.dispatch(&repository, "true");
+    // Also what has become a repository in there, by whatever name.
+    let cached = home.join("repositories/x");
+    user.git(&repository, &["clone", "--quiet", "--bare", ".", cached.to_str().unwrap()]);
+    let grown = home.join("dispatches/x");
+    user.git(&repository, &["clone", "--quiet", ".", grown.to_str().unwrap()]);
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let url = format!("file://{}", cached.display());
+    let spelled = url.replace("repositories", "%72epositories");
+    let all =
+        [text(&home), text(&home.join("keys")), text(&home.join("dispatches")), text(&link), url, spelled];
+    let plain = all.iter().map(|place| vec!["--workspace", place]);
+    let (grown, in_git) = (text(&grown), text(&grown.join(".git")));
+    let commits = [vec!["--workspace", &grown, "--base", "HEAD"], vec!["--workspace", &in_git]];
+    for more in plain.chain(commits) {
+        let wrong = user.agora(&[&["dispatch", "run", "--subagent", "w"], &more[..]].concat());
+        assert!(wrong.failure(2).contains("is agora's own"), "{more:?}");
+    }
+}
+
+#[test]
+fn the_whole_machine_is_not_worked_on() {
+    let user = User::new(Mode::Layers);
+    user.agent("w", "true");
+    let wrong = user.agora(&["dispatch", "run", "--subagent", "w", "--workspace", "/"]).failure(2);
+    assert!(wrong.contains("`/` cannot be worked on: it is the whole machine"), "{wrong}");
 }
 
 #[test]

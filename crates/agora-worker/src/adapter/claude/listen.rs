@@ -188,7 +188,14 @@ impl Listener for Listening {
         let Some(envelope) = &self.envelope else {
             let detail = match end.ended.how {
                 // It ends so when it is interrupted: nothing was finished.
-                How::Exited(0) => "claude ended without saying how it went: it was interrupted".to_owned(),
+                How::Exited(0) if end.ended.stopped.is_some() => {
+                    "claude ended without saying how it went: it was interrupted".to_owned()
+                }
+                How::Exited(0) => {
+                    "claude ended well and without a result: `agora logs ID` shows what it printed. Is the `claude` on the PATH \
+                     Claude Code?"
+                        .to_owned()
+                }
                 How::Exited(_) | How::Killed(_) => end.story("claude"),
             };
             let verdict = Verdict::failed(FailureCode::AgentExit, detail);

@@ -56,8 +56,18 @@ pub(crate) struct Bind {
     pub(crate) from: PathBuf,
     pub(crate) to: PathBuf,
     pub(crate) access: Access,
-    /// Without it nothing runs; the others are left out where they are not to be had.
+    /// Without it nothing runs; the others are left out where they are not to be had: see [`Bind::may_miss`].
     pub(crate) essential: bool,
+}
+
+impl Bind {
+    /// Tells whether it is left out for this error: it went away meanwhile, is not ours to see, or nothing in the room can be its place. Not where
+    /// the machine is short of something: whoever is told what is visible finds it there.
+    fn may_miss(&self, error: Errno) -> bool {
+        let not_to_be_had =
+            [Errno::NOENT, Errno::ACCESS, Errno::NOTDIR, Errno::LOOP, Errno::EXIST, Errno::ROFS];
+        !self.essential && not_to_be_had.contains(&error)
+    }
 }
 
 /// The parts of a wall, for saying which was refused.

@@ -3,6 +3,7 @@
 //! What is to be visible is picked up first, as mounts that are nowhere yet. Then the old root goes, and only after that
 //! everything gets its place: a link that somebody left in a directory of the dispatch leads nowhere but into the room itself.
 
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::symlink;
@@ -15,7 +16,7 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change,
     move_mount, open_tree, unmount,
 };
-use rustix::process::{chdir, geteuid, pivot_root, umask};
+use rustix::process::{Resource, Rlimit, chdir, geteuid, getrlimit, pivot_root, setrlimit, umask};
 use rustix::thread::UnshareFlags;
 
 use super::{Bind, Part, Plan, Refused, net};
@@ -25,7 +26,9 @@ use crate::sandbox::syscall;
 pub(super) const PLACES: [&str; 4] = ["/tmp", "/run", "/dev", "/usr"];
 /// The room itself holds a few directories and links.
 pub(super) const ROOM: &std::ffi::CStr = c"mode=0755,size=4m";
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+/// Without these hardly a program runs; the others are left out where the machine has none.
+const DEVICES: [&str; 4] = ["null", "zero", "random", "urandom"];
+const FURTHER_DEVICES: [&str; 2] = ["full", "tty"];
 const LINKS: [(&str, &str); 5] = [
     ("dev/fd", "/proc/self/fd"),
     ("dev/stdin", "/proc/self/fd/0"),
@@ -33,8 +36,8 @@ const LINKS: [(&str, &str); 5] = [
     ("dev/stderr", "/proc/self/fd/2"),
     ("dev/ptmx", "pts/ptmx"),
 ];
-/// Memory that programs share through files. It counts as theirs where memory is counted.
-const SHARED_MEMORY: &std::ffi::CStr = c"mode=1777,size=1g";
+/// The most memory that programs share through files. It counts as theirs where memory is counted.
+const SHARED_MEMORY: u64 = 1 << 30;
 
 /// `MOUNT_ATTR_RDONLY`, `_NOSUID` and `_NODEV` of `linux/mount.h`.
 const READ_ONLY: u64 = 1;
@@ -50,16 +53,17 @@ pub(crate) fn namespaces(network: Network) -> UnshareFlags {
     namespaces
 }
 
-/// Makes the room and moves this process into it.
-pub(crate) fn furnish(plan: &Plan) -> Result<(), Refused> {
+/// Makes the room and moves this process into it. What is in there may use so much memory.
+pub(crate) fn furnish(plan: &Plan, memory: Option<u64>) -> Result<(), Refused> {
     let mounts = || Part::Mounts.refused::<Errno>();
     if plan.network == Network::None {
         net::start()?;
     }
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).map_err(mounts())?;
     let mask = umask(Mode::from_raw_mode(0o022));
+    let descriptors = have_all_descriptors();
     let picked = plan.binds.iter().map(|bind| Ok((bind, pick_up(bind)?))).collect::<Result<Vec<_>, _>>()?;
-    let devices: Vec<_> = DEVICES.iter().filter_map(|name| Some((*name, device(name)?))).collect();
+    let devices = pick_up_devices()?;
 
     let place = PLACES.into_iter().map(Path::new).find(|place| place.is_dir()).unwrap_or(Path::new("/"));
     mount("agora", place, "tmpfs", MountFlags::NOSUID, ROOM).map_err(mounts())?;
@@ -75,18 +79,19 @@ pub(crate) fn furnish(plan: &Plan) -> Result<(), Refused> {
     for (link, target) in &plan.links {
         make_parents(link, plan.agent).and_then(|()| symlink(target, link)).map_err(Part::View.refused())?;
     }
-    make_devices(devices)?;
+    make_devices(devices, memory)?;
     for (bind, tree) in picked {
         let Some(tree) = tree else { continue };
-        let put = put_down(&tree, bind, plan.agent).map_err(Part::View.refused::<Errno>());
-        if bind.essential {
-            put?;
+        match put_down(&tree, bind, plan.agent) {
+            Err(error) if !bind.may_miss(error) => return Err(Part::View.refused()(error)),
+            Ok(()) | Err(_) => {}
         }
     }
     for hidden in &plan.hidden {
         cover(hidden).map_err(Part::View.refused::<Errno>())?;
     }
     umask(mask);
+    let _ = setrlimit(Resource::Nofile, descriptors);
     let root = openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(mounts())?;
     syscall::mount_setattr(root.as_fd(), READ_ONLY, false).map_err(mounts())
 }
@@ -101,17 +106,31 @@ fn pick_up(bind: &Bind) -> Result<Option<OwnedFd>, Refused> {
     });
     match picked {
         Ok(tree) => Ok(Some(tree)),
-        Err(_) if !bind.essential => Ok(None),
+        Err(error) if bind.may_miss(error) => Ok(None),
         Err(error) => Err(Part::View.refused()(error)),
     }
 }
 
-fn device(name: &str) -> Option<OwnedFd> {
+fn pick_up_devices() -> Result<Vec<(&'static str, OwnedFd)>, Refused> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    open_tree(CWD, Path::new("/dev").join(name), flags).ok()
+    let pick_up = |name| open_tree(CWD, Path::new("/dev").join(name), flags).map(|device| (name, device));
+    let further = FURTHER_DEVICES
+        .into_iter()
+        .map(pick_up)
+        .filter(|device| device.as_ref().err() != Some(&Errno::NOENT));
+    let devices = DEVICES.into_iter().map(pick_up).chain(further);
+    devices.collect::<Result<_, _>>().map_err(Part::Devices.refused())
 }
 
-fn make_devices(devices: Vec<(&str, OwnedFd)>) -> Result<(), Refused> {
+/// Lets this process have as many descriptors as it may: everything that is picked up is one, as long as it has no place. Returns what is
+/// the program's again.
+fn have_all_descriptors() -> Rlimit {
+    let known = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: known.maximum, ..known });
+    known
+}
+
+fn make_devices(devices: Vec<(&str, OwnedFd)>, memory: Option<u64>) -> Result<(), Refused> {
     let made = || -> std::io::Result<()> {
         for dir in ["dev", "dev/pts", "dev/shm"] {
             fs::create_dir(dir)?;
@@ -123,7 +142,9 @@ fn make_devices(devices: Vec<(&str, OwnedFd)>) -> Result<(), Refused> {
         }
         let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
         mount("devpts", "dev/pts", "devpts", flags, c"newinstance,ptmxmode=0666,mode=0620")?;
-        mount("shm", "dev/shm", "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, SHARED_MEMORY)?;
+        let size = SHARED_MEMORY.min(memory.unwrap_or(u64::MAX));
+        let options = CString::new(format!("mode=1777,size={size}"))?;
+        mount("shm", "dev/shm", "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())?;
         for (link, target) in LINKS {
             symlink(target, link)?;
         }
@@ -136,6 +157,10 @@ fn make_devices(devices: Vec<(&str, OwnedFd)>) -> Result<(), Refused> {
 fn put_down(tree: &OwnedFd, bind: &Bind, agent: Option<u32>) -> Result<(), Errno> {
     let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     make_parents(&bind.to, agent).map_err(errno)?;
+    // It leads where it leads, and nothing can be put over it.
+    if bind.to.is_symlink() {
+        return Err(Errno::LOOP);
+    }
     let is_dir = FileType::from_raw_mode(fstat(tree)?.st_mode) == FileType::Directory;
     let made = match fs::metadata(&bind.to) {
         Ok(_) => Ok(()),

@@ -8,6 +8,8 @@ use agora_engine::{Dispatch, SecretSource};
 use clap::Args;
 use serde_json::Value;
 
+use crate::cli::Context;
+use crate::cli::env::warn_of_inline;
 use crate::cli::explain::read_input;
 use crate::failure::Failure;
 use crate::outside::Terminal;
@@ -106,7 +108,11 @@ impl Options {
     }
 
     /// Asks for a subagent to run like this.
-    pub(in crate::cli) fn request(self, subagent: impl Into<String>) -> Result<Dispatch, Failure> {
+    pub(in crate::cli) fn request(
+        self,
+        context: &Context,
+        subagent: impl Into<String>,
+    ) -> Result<Dispatch, Failure> {
         let mut dispatch = Dispatch::to(subagent).target(self.target).priority(self.priority);
         dispatch = dispatch.owner(person::at_the_terminal().principal);
         dispatch = self.env.into_iter().fold(dispatch, Dispatch::env);
@@ -131,7 +137,7 @@ impl Options {
             dispatch = dispatch.budget(budget);
         }
         for secret in &self.secret {
-            let (variable, value) = read_secret(secret)?;
+            let (variable, value) = read_secret(context, secret)?;
             dispatch = dispatch.secret(variable, value);
         }
         let given = (self.model, self.runtime, self.idempotency_key, self.dispatch_id);
@@ -179,7 +185,10 @@ fn read_state(argument: &str) -> Result<Value, Failure> {
     }
 }
 
-pub(in crate::cli) fn read_secret(argument: &str) -> Result<(VariableName, SecretValue), Failure> {
+pub(in crate::cli) fn read_secret(
+    context: &Context,
+    argument: &str,
+) -> Result<(VariableName, SecretValue), Failure> {
     let (key, source) = argument.split_once('=').unwrap_or((argument, "prompt"));
     let variable: VariableName = key.parse().map_err(|error| {
         Failure::wrong("usage", format!("`{key}` is not a variable's name")).because(error)
@@ -187,6 +196,9 @@ pub(in crate::cli) fn read_secret(argument: &str) -> Result<(VariableName, Secre
     let source = SecretSource::parse(source).map_err(|error| {
         Failure::wrong("secret-source", format!("the secret for `{key}` cannot be taken")).because(error)
     })?;
+    if source.is_inline() {
+        warn_of_inline(context, &variable);
+    }
     let value = source.value(variable.as_str(), &Terminal, ShortSecrets::Refuse)?;
     Ok((variable, value))
 }

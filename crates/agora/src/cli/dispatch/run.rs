@@ -42,7 +42,7 @@ impl Run {
     pub(in crate::cli) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let manner = self.options.manner();
         let input = input(self.input.as_deref(), self.prompt)?;
-        let dispatch = self.options.request(self.subagent)?.input(input);
+        let dispatch = self.options.request(context, self.subagent)?.input(input);
         run(context, &open_to_run(context).await?, dispatch, manner).await
     }
 }

@@ -55,19 +55,22 @@ pub(super) async fn gather(
 /// Looks at what the project has for Claude Code.
 async fn project(context: &Context, agora: &Agora) -> Result<Option<Offer>, Failure> {
     let dir = context.config.repository().unwrap_or_else(|| PathBuf::from("."));
-    let plan = match agora.plan_sync(&dir, &[]).await {
-        Ok(plan) => plan,
-        Err(Error::NothingToSync { .. }) => return Ok(None),
-        // It is the project's, and not a reason to set nothing up.
+    // It is the project's, and not a reason to set nothing up.
+    let told = |error: Error| {
+        context.ui.warn(format_args!(
+            "not everything in `{}/.claude` can be registered: {}",
+            dir.display(),
+            Failure::from(error).in_a_line()
+        ));
+    };
+    let (plan, broken) = match agora.plan_sync_of_usable(&dir).await {
+        Ok(found) => found,
         Err(error) => {
-            context.ui.warn(format_args!(
-                "the agents and skills of `{}` cannot be registered: {}",
-                dir.display(),
-                Failure::from(error).in_a_line()
-            ));
+            told(error);
             return Ok(None);
         }
     };
+    broken.into_iter().for_each(told);
     let new =
         |kind| plan.entries().filter(|entry| entry.kind == kind && entry.change != Change::Unchanged).count();
     let (agents, skills) = (new(BundleKind::Subagent), new(BundleKind::Capability));

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
+use agora_core::bundle::Subagent;
 use agora_engine::{Agora, Dispatch, DispatchResult, Error, Name, Thread};
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
@@ -37,11 +38,21 @@ impl Each {
     }
 
     /// Looks at every line, before the first is accepted.
-    pub(super) async fn check(&mut self, agora: &Agora, dispatch: &Dispatch) -> Result<(), Failure> {
+    pub(super) async fn check(
+        &mut self,
+        agora: &Agora,
+        subagent: &Subagent,
+        dispatch: &Dispatch,
+    ) -> Result<(), Failure> {
+        // Nobody says what its inputs are, and the task is its prompt.
+        let takes_text = subagent.inputs.is_none() && subagent.prompt_template.is_none();
         let mut wrong = Vec::new();
         while let Some((number, line)) = self.lines.next()? {
             self.total += 1;
             let checked = match line {
+                Ok(input) if takes_text && input.get("task").is_some_and(|task| !task.is_string()) => {
+                    Err("`task` is not a text".to_owned())
+                }
                 Ok(input) => match agora.check(&dispatch.clone().input(Value::Object(input))).await {
                     Err(error @ (Error::Request { field: "input", .. } | Error::Render(_))) => {
                         let failure = Failure::from(error);

@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use agora_core::limits::INPUT_BYTES;
+use agora_core::strict::{self, StrictError};
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
@@ -52,8 +53,7 @@ impl Lines {
                 return Ok(Some((self.number, Err(format!("it has more than {LONGEST_LINE} bytes")))));
             }
             if !bytes.trim_ascii().is_empty() {
-                let input = serde_json::from_slice(&bytes).map_err(|error| why(&error));
-                return Ok(Some((self.number, input)));
+                return Ok(Some((self.number, input(&bytes, self.number))));
             }
         }
     }
@@ -63,11 +63,20 @@ impl Lines {
     }
 }
 
-/// Says where in the line it is wrong: serde counts lines too, and there is only one.
-fn why(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let bare = text.split(" at line ").next().unwrap_or_default();
-    format!("{bare} (column {})", error.column())
+fn input(line: &[u8], number: usize) -> Result<Map<String, Value>, String> {
+    let text = str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())?.trim_end();
+    // Some editors begin a file with one.
+    let text = text.strip_prefix('\u{feff}').filter(|_| number == 1).unwrap_or(text);
+    match strict::parse(text) {
+        Ok(Value::Object(input)) => Ok(input),
+        Ok(_) => Err("it is not a JSON object".to_owned()),
+        // Lines are counted here.
+        Err(StrictError::Syntax { column, .. }) => Err(format!("it is not JSON: column {column}")),
+        Err(StrictError::KeyTwice { column, .. }) => {
+            Err(format!("an object has a key twice: column {column}"))
+        }
+        Err(error @ StrictError::TooDeep(_)) => Err(error.to_string()),
+    }
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
@@ -95,9 +104,25 @@ mod tests {
         };
         let said = all();
         assert_eq!((&said[0], &said[3]), (&(1, Ok("a".into())), &(6, Ok("b".into()))));
-        assert!(said[1].1.as_ref().unwrap_err().starts_with("invalid type: sequence, expected a map"));
+        assert_eq!(said[1].1, Err("it is not a JSON object".to_owned()));
         assert_eq!((said[2].0, said[2].1.is_err()), (4, true));
         assert_eq!(all(), said, "and again");
         assert!(Lines::open(dir.path()).is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_line_is_said_in_words() {
+        for (line, why) in [
+            ("not json", "it is not JSON: column 2"),
+            ("{\"task\":\"a\"\n", "it is not JSON: column 11"),
+            ("{\"task\":\"x\",\"task\":\"y\"}", "an object has a key twice: column 18"),
+            ("\"s\"", "it is not a JSON object"),
+        ] {
+            assert_eq!(input(line.as_bytes(), 1), Err(why.to_owned()), "{line}");
+        }
+        assert!(input(b"{\"task\":\"\xff\"}", 1).is_err());
+        let marked = "\u{feff}{\"task\":\"a\"}";
+        assert!(input(marked.as_bytes(), 1).is_ok(), "a byte order mark is no fault");
+        assert!(input(marked.as_bytes(), 2).is_err(), "but where a file begins");
     }
 }

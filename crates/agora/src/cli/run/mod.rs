@@ -72,7 +72,7 @@ impl Run {
         let model = self.options.model().map(str::to_owned);
         let has_workspace = self.options.names_a_workspace();
         let agora = open_to_run(context).await?;
-        let dispatch = self.options.request("claude")?;
+        let dispatch = self.options.request(context, "claude")?;
         let agent = agent::choose(context, &agora, self.agent.as_deref(), &dispatch).await?;
         let mut dispatch = dispatch.subagent(agent.reference());
         if let Some(each) = self.each {
@@ -82,7 +82,7 @@ impl Run {
                 Some(_) => dispatch.subagent(agent.found.name.as_str()),
                 None => dispatch,
             };
-            each.check(&agora, &dispatch).await?;
+            each.check(&agora, &agent.found.body, &dispatch).await?;
             dispatch = if has_workspace { dispatch } else { here(context, dispatch) };
             dispatch = save(context, &agora, self.save.as_ref(), &agent.found, model, dispatch).await?;
             return each.run(context, &agora, dispatch, manner.pause_ok).await;
