@@ -91,7 +91,7 @@ impl Applying<'_> {
         );
         let commit = self.own.commit(&Commit {
             tree,
-            parent: Some(head),
+            parents: &[head],
             message: &message,
             author: self.ground.author.clone().unwrap_or_else(Author::nobody),
             committer: Author::committer(subagent),

@@ -50,7 +50,7 @@ impl Merged {
 fn merge(own: Own<'_>, sides: &Sides, ours: &str) -> Result<String, ApplyError> {
     let commit = |tree: &str| -> Result<String, Why> {
         let (author, committer) = (Author::nobody(), Author::nobody());
-        own.commit(&Commit { tree, parent: None, message: "", author, committer, date: None })
+        own.commit(&Commit { tree, parents: &[], message: "", author, committer, date: None })
     };
     let commit = |tree: &str| commit(tree).map_err(ApplyError::Git);
     let (base, ours, theirs) = (commit(&sides.before)?, commit(ours)?, commit(&sides.after)?);
