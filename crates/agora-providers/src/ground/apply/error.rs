@@ -15,6 +15,10 @@ pub enum ApplyError {
     Gone(String),
     #[error("the work is not in a ref, so that there is nothing to make a branch of")]
     NoRef,
+    #[error(
+        "the work was taken from a directory that is no repository, so that there is nothing to commit to"
+    )]
+    NoRepository,
     #[error("the patch is refused: `{path}` {why}")]
     Refused { path: String, why: &'static str },
     #[error("{}", sights(acted_upon, leading_out))]
