@@ -328,7 +328,7 @@ fn apply(error: &ApplyError) -> (ErrorKind, &'static str) {
     use ErrorKind::{Outside, Request};
     match error {
         ApplyError::Nothing | ApplyError::Running => (Request, "nothing-to-apply"),
-        ApplyError::NoPlace | ApplyError::Gone(_) => (Request, "no-source"),
+        ApplyError::NoPlace | ApplyError::NoTree(_) | ApplyError::Gone(_) => (Request, "no-source"),
         ApplyError::NoRef | ApplyError::NoRepository | ApplyError::Apart => (Request, "no-ref"),
         ApplyError::Refused { .. } => (Request, "patch-refused"),
         ApplyError::OnSight { .. } => (Request, "apply-wants-yes"),

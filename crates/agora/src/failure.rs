@@ -245,6 +245,7 @@ fn apply_hints(id: &ThreadId, error: &ApplyError) -> Vec<String> {
         ApplyError::NoPlace | ApplyError::NoRef => {
             format!("`agora apply {id} --patch` prints it; `git apply` takes that anywhere")
         }
+        ApplyError::NoTree(_) => format!("`agora apply {id} --branch NAME` makes a branch of it there"),
         ApplyError::Gone(_) => {
             format!("put it back, or take it elsewhere: `agora apply {id} --patch | git apply`")
         }

@@ -63,9 +63,7 @@ impl LocalGrounds {
     /// Brings work home, unless it is there: what did not come the last time is tried again.
     pub(super) fn bring_home_now(&self, job: &Job, report: &Report) -> Result<CameHome, Unavailable> {
         let Some(ground) = &job.ground else { return Ok(CameHome::default()) };
-        if ground.source.repository().is_none() {
-            return Ok(CameHome::default());
-        }
+        let Some(top) = ground.source.repository() else { return Ok(CameHome::default()) };
         if let Some(home) = self.came_home_now(&job.thread_id, &job.dispatch_id)?
             && !home.unfinished
         {
@@ -77,7 +75,7 @@ impl LocalGrounds {
                 Some("there is no git on the PATH: the work is kept as a patch, and not as a ref".to_owned())
             }
             Some(git) => {
-                let came = self.come(git, job, ground, report, &mut home);
+                let came = self.come(git, job, ground, Path::new(top), report, &mut home);
                 came.err().map(|why| format!("the work is kept as a patch, and not as a ref: {why}"))
             }
         };
@@ -98,17 +96,18 @@ impl LocalGrounds {
         git: &Git,
         job: &Job,
         ground: &Ground,
+        top: &Path,
         report: &Report,
         home: &mut CameHome,
     ) -> Result<(), Why> {
-        let (Some(patch), Some(top)) = (&report.patch, ground.source.repository()) else { return Ok(()) };
+        let Some(patch) = &report.patch else { return Ok(()) };
         let thread_dir = dir_of(self.home.root(), &job.thread_id);
         let quarantine = thread_dir.join(format!("quarantine-{}", job.dispatch_id));
         let _ = crate::shelf::remove(&quarantine);
         let origin = Origin::of(self.home.root(), &thread_dir, ground).map_err(|error| error.to_string())?;
         let out = DispatchDir::new(&self.home, &job.dispatch_id).out();
         let own = Own { git, dir: &quarantine };
-        let came = Coming { own, ground, job, report, top: Path::new(top), out, origin }.come(patch, home);
+        let came = Coming { own, ground, job, report, top, out, origin }.come(patch, home);
         let _ = crate::shelf::remove(&quarantine);
         came
     }
@@ -127,7 +126,7 @@ struct Coming<'a> {
 impl Coming<'_> {
     fn come(&self, patch: &PatchReport, home: &mut CameHome) -> Result<(), Why> {
         let work = Work::read(&self.out, patch)?;
-        let layout = Layout::of(self.top).map_err(|error| error.to_string())?;
+        let layout = Layout::named(self.top).map_err(|error| error.to_string())?;
         let layout = layout.ok_or_else(|| format!("`{}` is no repository any more", self.top.display()))?;
         self.own.prepare(self.top, Some(&layout))?;
         let head = self.ground.head.as_deref();
