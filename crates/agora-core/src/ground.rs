@@ -54,11 +54,12 @@ pub enum Source {
 }
 
 impl Source {
-    /// Returns the working tree that the work can come home to.
+    /// Returns the repository that the work can come home to: by its working tree, or a bare one by its path. What has a URL is elsewhere.
     pub fn repository(&self) -> Option<&str> {
         match self {
             Self::Repository { path, .. } => Some(path),
-            Self::Directory { .. } | Self::Url { .. } => None,
+            Self::Url { url, .. } => Some(&**url).filter(|url| url.starts_with('/')),
+            Self::Directory { .. } => None,
         }
     }
 
@@ -108,6 +109,20 @@ pub fn has_agent(uid_map: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::Source;
+
+    #[test]
+    fn work_comes_home_to_a_path_and_to_no_url() {
+        let fetched = |url: &str| {
+            let source = Source::Url { url: url.to_owned(), rev: "r".to_owned() };
+            source.repository().map(str::to_owned)
+        };
+        assert_eq!(fetched("/srv/x.git").as_deref(), Some("/srv/x.git"));
+        for elsewhere in ["https://example.org/x.git", "host:/srv/x.git", "file:///srv/x.git"] {
+            assert_eq!(fetched(elsewhere), None, "{elsewhere}");
+        }
+    }
+
     #[test]
     fn root_of_a_namespace_knows_only_whom_it_maps() {
         assert!(super::has_agent("         0          0 4294967295\n"));

@@ -328,8 +328,8 @@ fn apply(error: &ApplyError) -> (ErrorKind, &'static str) {
     use ErrorKind::{Outside, Request};
     match error {
         ApplyError::Nothing | ApplyError::Running => (Request, "nothing-to-apply"),
-        ApplyError::NoPlace | ApplyError::Gone(_) => (Request, "no-source"),
-        ApplyError::NoRef | ApplyError::Apart => (Request, "no-ref"),
+        ApplyError::NoPlace | ApplyError::NoTree(_) | ApplyError::Gone(_) => (Request, "no-source"),
+        ApplyError::NoRef | ApplyError::NoRepository | ApplyError::Apart => (Request, "no-ref"),
         ApplyError::Refused { .. } => (Request, "patch-refused"),
         ApplyError::OnSight { .. } => (Request, "apply-wants-yes"),
         ApplyError::Conflicts(_) | ApplyError::Dirty(_) => (Request, "apply-conflicts"),

@@ -245,9 +245,11 @@ fn apply_hints(id: &ThreadId, error: &ApplyError) -> Vec<String> {
         ApplyError::NoPlace | ApplyError::NoRef => {
             format!("`agora apply {id} --patch` prints it; `git apply` takes that anywhere")
         }
+        ApplyError::NoTree(_) => format!("`agora apply {id} --branch NAME` makes a branch of it there"),
         ApplyError::Gone(_) => {
             format!("put it back, or take it elsewhere: `agora apply {id} --patch | git apply`")
         }
+        ApplyError::NoRepository => format!("`agora apply {id}` brings it into the files"),
         ApplyError::Apart => format!("`agora apply {id}` brings it into the files; commit it there with git"),
         ApplyError::Refused { .. } => {
             format!("nothing was changed; `agora apply {id} --patch` shows what it holds")

@@ -46,6 +46,18 @@ impl Layout {
         Ok(Some(Self { own: fs::canonicalize(own)?, common: fs::canonicalize(common)? }))
     }
 
+    /// Finds the repository that somebody names: by its working tree, or by itself, if it has none.
+    pub(crate) fn named(dir: &Path) -> io::Result<Option<Self>> {
+        if let Some(layout) = Self::of(dir)? {
+            return Ok(Some(layout));
+        }
+        if !dir.join("HEAD").is_file() || !dir.join("objects").is_dir() {
+            return Ok(None);
+        }
+        let own = fs::canonicalize(dir)?;
+        Ok(Some(Self { common: own.clone(), own }))
+    }
+
     /// Returns the directories that objects are in, with those that are borrowed from.
     pub(crate) fn objects(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();

@@ -5,6 +5,7 @@
 //!    the agent's loose objects, as they came
 //!    HEAD then + what changed = the last tree
 //!    commit on the agent's last one         ──▶  fetch, every object checked ──▶ refs/agora/<thread>
+//!    (and on HEAD then, if that is no part of it)
 //! ```
 //!
 //! Everything that the agent could have written is data here: its configuration, hooks, filters and attributes are not even copied.
@@ -24,7 +25,7 @@ use agora_core::{ContentHash, DispatchId, ThreadId};
 
 use super::keeping::{Keeping, listed, told};
 use super::local::LocalGrounds;
-use super::own::{Commit, Own, Why, said};
+use super::own::{Commit, Entry, Own, Why, said};
 use super::repository::is_id;
 use super::take::{dir_of, unavailable};
 use super::work::{Origin, Work};
@@ -39,6 +40,8 @@ use crate::shelf::untrusted::{self, Found};
 const COMMITS_BYTES: u64 = 300 << 20;
 /// How many commits an agent makes at most.
 const COMMITS: u64 = 10_000;
+const REWRITTEN: &str = "the agent's commits do not stand on the commit that it began at: it rewrote history, or went on with another branch. \
+    The last commit of the ref stands on both, and is the work";
 
 impl LocalGrounds {
     /// Names the note of how a dispatch's work came home.
@@ -60,9 +63,7 @@ impl LocalGrounds {
     /// Brings work home, unless it is there: what did not come the last time is tried again.
     pub(super) fn bring_home_now(&self, job: &Job, report: &Report) -> Result<CameHome, Unavailable> {
         let Some(ground) = &job.ground else { return Ok(CameHome::default()) };
-        if ground.source.repository().is_none() {
-            return Ok(CameHome::default());
-        }
+        let Some(top) = ground.source.repository() else { return Ok(CameHome::default()) };
         if let Some(home) = self.came_home_now(&job.thread_id, &job.dispatch_id)?
             && !home.unfinished
         {
@@ -74,7 +75,7 @@ impl LocalGrounds {
                 Some("there is no git on the PATH: the work is kept as a patch, and not as a ref".to_owned())
             }
             Some(git) => {
-                let came = self.come(git, job, ground, report, &mut home);
+                let came = self.come(git, job, ground, Path::new(top), report, &mut home);
                 came.err().map(|why| format!("the work is kept as a patch, and not as a ref: {why}"))
             }
         };
@@ -95,17 +96,18 @@ impl LocalGrounds {
         git: &Git,
         job: &Job,
         ground: &Ground,
+        top: &Path,
         report: &Report,
         home: &mut CameHome,
     ) -> Result<(), Why> {
-        let (Some(patch), Some(top)) = (&report.patch, ground.source.repository()) else { return Ok(()) };
+        let Some(patch) = &report.patch else { return Ok(()) };
         let thread_dir = dir_of(self.home.root(), &job.thread_id);
         let quarantine = thread_dir.join(format!("quarantine-{}", job.dispatch_id));
         let _ = crate::shelf::remove(&quarantine);
         let origin = Origin::of(self.home.root(), &thread_dir, ground).map_err(|error| error.to_string())?;
         let out = DispatchDir::new(&self.home, &job.dispatch_id).out();
         let own = Own { git, dir: &quarantine };
-        let came = Coming { own, ground, job, report, top: Path::new(top), out, origin }.come(patch, home);
+        let came = Coming { own, ground, job, report, top, out, origin }.come(patch, home);
         let _ = crate::shelf::remove(&quarantine);
         came
     }
@@ -124,7 +126,7 @@ struct Coming<'a> {
 impl Coming<'_> {
     fn come(&self, patch: &PatchReport, home: &mut CameHome) -> Result<(), Why> {
         let work = Work::read(&self.out, patch)?;
-        let layout = Layout::of(self.top).map_err(|error| error.to_string())?;
+        let layout = Layout::named(self.top).map_err(|error| error.to_string())?;
         let layout = layout.ok_or_else(|| format!("`{}` is no repository any more", self.top.display()))?;
         self.own.prepare(self.top, Some(&layout))?;
         let head = self.ground.head.as_deref();
@@ -150,28 +152,45 @@ impl Coming<'_> {
                 came => return came,
             }
         }
-        self.bring(head, &tree, home)
+        self.bring(head.as_slice(), &tree, home)
     }
 
     /// Brings the work with the agent's own commits, unless they say what is not so.
     fn bring_commits(&self, tip: &str, tree: &str, work: &Work, home: &mut CameHome) -> Result<(), Why> {
-        let taken_back = self.taken_back(tip, tree, work)?;
-        if taken_back.is_some() && self.has_merges(tip)? {
+        let mut back = self.taken_back(tip, tree, work)?;
+        if !back.is_empty() && self.has_others(tip)? {
             // Whoever merges that later never gets what was taken back: git takes it for merged.
-            return Err("there is a merge among them, with more in it than in the patch".to_owned());
+            return Err(
+                "there is a merge among them, or what others committed, with more in it than in the patch"
+                    .to_owned(),
+            );
         }
-        self.bring(Some(tip), tree, home)?;
-        home.warnings.extend(taken_back);
+        match self.ground.head.as_deref() {
+            // Git would compare with where the two parted, and take the user's own commits for work, or leave out what is gone.
+            Some(head) if self.is_beyond(head, Some(tip))? => {
+                self.bring(&[head, tip], tree, home)?;
+                home.warnings.push(REWRITTEN.to_owned());
+                // What is not there was never committed on this side.
+                back.retain(|entry| entry.object.is_some());
+            }
+            Some(_) | None => self.bring(&[tip], tree, home)?,
+        }
+        let back: Vec<String> =
+            back.iter().map(|entry| String::from_utf8_lossy(&entry.path).into_owned()).collect();
+        if !back.is_empty() {
+            let back = listed(&back);
+            home.warnings
+                .push(format!("the agent committed {back}, not in its patch: the last commit takes it back"));
+        }
         Ok(())
     }
 
-    /// Lets the user's repository have a tree, as a commit on another one, or the other one itself if it has that tree.
-    fn bring(&self, parent: Option<&str>, tree: &str, home: &mut CameHome) -> Result<(), Why> {
-        let commit = match parent {
-            Some(parent) if self.tree_of(parent)? == tree => parent.to_owned(),
-            Some(_) => self.commit(tree, parent)?,
-            None if self.own.all(tree)?.is_empty() => return Ok(()),
-            None => self.commit(tree, None)?,
+    /// Lets the user's repository have a tree, as a commit on others, or the only other one itself if it has that tree.
+    fn bring(&self, parents: &[&str], tree: &str, home: &mut CameHome) -> Result<(), Why> {
+        let commit = match parents {
+            [parent] if self.tree_of(parent)? == tree => (*parent).to_owned(),
+            [] if self.own.all(tree)?.is_empty() => return Ok(()),
+            parents => self.commit(tree, parents)?,
         };
         if Some(&*commit) == self.ground.head.as_deref() {
             return Ok(());
@@ -183,26 +202,39 @@ impl Coming<'_> {
         Ok(())
     }
 
-    fn has_merges(&self, tip: &str) -> Result<bool, Why> {
-        let not: Vec<String> = self.ground.head.iter().map(|head| format!("^{head}")).collect();
-        let arguments = ["--merges", "--max-count=1", tip].into_iter().chain(not.iter().map(String::as_str));
-        let found = self.own.call("rev-list").run(arguments).map_err(said)?;
-        Ok(!found.is_empty())
+    /// Lists commits, as `rev-list` does, without those that another one stands on.
+    fn listed(&self, words: &[&str], without: Option<&str>) -> Result<String, Why> {
+        let not = without.map(|without| format!("^{without}"));
+        let arguments = words.iter().copied().chain(not.as_deref());
+        self.own.call("rev-list").run(arguments).map(|out| line(&out)).map_err(said)
+    }
+
+    /// Tells whether another commit does not stand on this one.
+    fn is_beyond(&self, commit: &str, other: Option<&str>) -> Result<bool, Why> {
+        Ok(!self.listed(&["--max-count=1", commit], other)?.is_empty())
+    }
+
+    /// Tells whether more than the agent's own commits came with them: by a merge, or because it went on where somebody else was.
+    fn has_others(&self, tip: &str) -> Result<bool, Why> {
+        let is_own = |id: &str| is_id(id) && self.own.loose(id).is_file();
+        let commits = self.listed(&["--parents", tip], self.ground.head.as_deref())?;
+        // Each with its parents.
+        Ok(commits.lines().any(|commit| {
+            let mut ids = commit.split(' ');
+            !ids.next().is_some_and(is_own) || ids.count() > 1
+        }))
     }
 
     fn tree_of(&self, commit: &str) -> Result<String, Why> {
         self.own.read(&["rev-parse", &format!("{commit}^{{tree}}")])
     }
 
-    /// Says what the agent committed that is no part of its work: agora's own files, what git ignores, a submodule's new commit.
-    fn taken_back(&self, tip: &str, tree: &str, work: &Work) -> Result<Option<String>, Why> {
+    /// Returns what the agent committed that is no part of its work: agora's own files, what git ignores, a submodule's new commit.
+    fn taken_back(&self, tip: &str, tree: &str, work: &Work) -> Result<Vec<Entry>, Why> {
         let touched = work.touched();
-        let differs = self.own.differing(Some(tip), tree)?;
-        let back = differs.into_iter().filter(|entry| !touched.contains(&entry.path));
-        let back: Vec<String> = back.map(|entry| String::from_utf8_lossy(&entry.path).into_owned()).collect();
-        let said =
-            format!("the agent committed {}, not in its patch: the last commit takes it back", listed(&back));
-        Ok((!back.is_empty()).then_some(said))
+        let mut differs = self.own.differing(Some(tree), tip)?;
+        differs.retain(|entry| !touched.contains(&entry.path));
+        Ok(differs)
     }
 
     /// Takes in the agent's own commits. Returns the last one, if there is one beyond where it began.
@@ -217,19 +249,14 @@ impl Coming<'_> {
         if is_where_it_began {
             return Ok(None);
         }
-        let range = |command: &str, more: &[&str]| {
-            let not: Vec<String> = head.map(|head| format!("^{head}")).into_iter().collect();
-            let arguments =
-                more.iter().copied().chain([&*commits.head]).chain(not.iter().map(String::as_str));
-            self.own.call(command).run(arguments).map(|out| line(&out)).map_err(said)
-        };
         let most = format!("--max-count={}", COMMITS + 1);
-        let count: u64 = range("rev-list", &["--count", &most])?.parse().unwrap_or(u64::MAX);
+        let count = self.listed(&["--count", &most, &commits.head], head)?;
+        let count: u64 = count.parse().unwrap_or(u64::MAX);
         if count > COMMITS {
             return Err(format!("there are more than {COMMITS}"));
         }
         // Of what is new, and not of all that was there before: that may be a large history, or one that was fetched in part.
-        range("rev-list", &["--objects", "--quiet"])?;
+        self.listed(&["--objects", "--quiet", &commits.head], head)?;
         if count == 0 {
             return Ok(None);
         }
@@ -240,11 +267,7 @@ impl Coming<'_> {
     /// Says where the agent left commits that the one its work ended with does not stand on.
     fn left_elsewhere(&self, ended: Option<&str>) -> Option<String> {
         let commits = self.report.commits.as_ref()?;
-        let not: Vec<String> = ended.map(|ended| format!("^{ended}")).into_iter().collect();
-        let is_elsewhere = |commit: &str| {
-            let arguments = ["--max-count=1", commit].into_iter().chain(not.iter().map(String::as_str));
-            self.own.call("rev-list").run(arguments).map_or(true, |found| !found.is_empty())
-        };
+        let is_elsewhere = |commit: &str| self.is_beyond(commit, ended).unwrap_or(true);
         let others =
             commits.others.iter().filter(|other| is_id(&other.commit) && is_elsewhere(&other.commit));
         let names: Vec<String> = others.map(|other| other.name.clone()).collect();
@@ -270,9 +293,9 @@ impl Coming<'_> {
             rest = after;
             let name =
                 str::from_utf8(name).ok().filter(|name| is_id(name)).ok_or(io::ErrorKind::InvalidData)?;
-            let dir = self.own.dir.join("objects").join(&name[..2]);
-            fs::create_dir_all(&dir)?;
-            fs::write(dir.join(&name[2..]), object)?;
+            let loose = self.own.loose(name);
+            loose.parent().map_or(Ok(()), fs::create_dir_all)?;
+            fs::write(loose, object)?;
         }
         Ok(())
     }
@@ -294,15 +317,19 @@ impl Coming<'_> {
         self.own.tree(head, &kept)
     }
 
-    fn commit(&self, tree: &str, parent: Option<&str>) -> Result<String, Why> {
+    fn commit(&self, tree: &str, parents: &[&str]) -> Result<String, Why> {
         let Job { thread_id, dispatch_id, resolved, .. } = self.job;
         let subagent = &resolved.subagent.name;
+        let what = match parents {
+            [] | [_] => "what was not committed",
+            [..] => "its work, on the commit that it began at",
+        };
         let message = format!(
-            "{subagent}: what was not committed\n\nThread: {thread_id}\nDispatch: {dispatch_id}\nSubagent: {subagent}\n"
+            "{subagent}: {what}\n\nThread: {thread_id}\nDispatch: {dispatch_id}\nSubagent: {subagent}\n"
         );
         self.own.commit(&Commit {
             tree,
-            parent,
+            parents,
             message: &message,
             author: self.ground.author.clone().unwrap_or_else(Author::nobody),
             committer: Author::committer(subagent),

@@ -6,8 +6,8 @@
 //!                     └▶ pick: no secrets                              each repository in it: a `.git` of our own making
 //! ```
 //!
-//! `index` and `base` are the cache, `copy` reads what may change meanwhile, `repository` makes what an agent's git sees, `commit`
-//! takes a commit instead of a working tree. `homecoming` brings `work` back as a ref, `apply` into the user's own tree, both with a
+//! `index` and `base` are the cache, `copy` reads what may change meanwhile, `repository` makes what an agent's git sees, `settled`
+//! its index where filters are, `commit` takes a commit instead of a working tree. `homecoming` brings `work` back as a ref, `apply` into the user's own tree, both with a
 //! repository of our `own`; `keeping` knows how git keeps what is in a working tree. `local` is the provider, `moved` tells whether a
 //! source is still what was taken.
 
@@ -24,6 +24,7 @@ mod moved;
 mod own;
 mod pick;
 mod repository;
+mod settled;
 mod take;
 mod walk;
 mod work;

@@ -71,6 +71,12 @@ impl<'a> Own<'a> {
         call.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1")
     }
 
+    /// Names the file of an object that is not packed.
+    pub(super) fn loose(&self, id: &str) -> PathBuf {
+        let (dir, name) = id.split_at(2);
+        self.dir.join("objects").join(dir).join(name)
+    }
+
     pub(super) fn read(&self, arguments: &[&str]) -> Result<String, Why> {
         let (command, rest) = arguments.split_first().ok_or("no command")?;
         self.call(command).run(rest).map(|out| line(&out)).map_err(said)
@@ -205,7 +211,7 @@ impl<'a> Own<'a> {
 
     /// Makes a commit.
     pub(super) fn commit(&self, commit: &Commit<'_>) -> Result<String, Why> {
-        let Commit { tree, parent, message, author, committer, date } = commit;
+        let Commit { tree, parents, message, author, committer, date } = commit;
         let call = self.call("commit-tree").input(message.as_bytes());
         let call = call.env("GIT_AUTHOR_NAME", &author.name).env("GIT_AUTHOR_EMAIL", &author.email);
         let call = call.env("GIT_COMMITTER_NAME", &committer.name);
@@ -213,7 +219,7 @@ impl<'a> Own<'a> {
         let dates = ["GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"];
         let call =
             date.iter().fold(call, |call, date| dates.iter().fold(call, |call, name| call.env(name, date)));
-        let parents = parent.iter().flat_map(|parent| ["-p", parent]);
+        let parents = parents.iter().flat_map(|parent| ["-p", parent]);
         call.run([*tree].into_iter().chain(parents)).map(|out| line(&out)).map_err(said)
     }
 
@@ -238,7 +244,7 @@ impl<'a> Own<'a> {
 #[derive(Debug)]
 pub(super) struct Commit<'a> {
     pub(super) tree: &'a str,
-    pub(super) parent: Option<&'a str>,
+    pub(super) parents: &'a [&'a str],
     pub(super) message: &'a str,
     pub(super) author: Author,
     pub(super) committer: Author,

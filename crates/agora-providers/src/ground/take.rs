@@ -16,6 +16,7 @@ use super::copy::{self, Owner, Took};
 use super::index::{self, Delta, Entry, Kind};
 use super::pick::Picker;
 use super::repository::{self, Repository};
+use super::settled::Settling;
 use super::walk::{self, Found, at};
 use crate::git::host::line;
 use crate::git::{Git, layout};
@@ -94,6 +95,13 @@ impl Taker<'_> {
             self.above(&self.staged.join(FILES), below).map_err(failed("write", &to))?;
             let made = Repository { layout, author: author.as_ref(), owner: self.owner };
             made.make(&to.join(".git"))?;
+            if let Some(git) = self.git {
+                let (top, aside) = (&at(&root, below), &self.staged.join("index"));
+                let settling = Settling { git, top, layout, aside, owner: self.owner };
+                settling
+                    .settle(&to.join(".git/index"), below, &entries, &found.passed_over)
+                    .map_err(failed("write", &to))?;
+            }
         }
         let head = first.and_then(repository::head);
         let state = state(&entries, head.as_deref());

@@ -70,6 +70,33 @@ fn a_commit_goes_on_the_current_branch_with_what_is_there() {
 }
 
 #[test]
+fn a_commit_is_the_first_one_where_there_is_none() {
+    let user = User::new(Mode::Layers);
+    let dir = user.cli.work().join("young");
+    user.git(&user.cli.work(), &["init", "--quiet", "young"]);
+    user.put(&dir, "staged.txt", "staged\n");
+    user.git(&dir, &["add", "staged.txt"]);
+    user.put(&dir, "loose.txt", "loose\n");
+    // A commit of what the user has not committed would take that along.
+    user.dispatch(&dir, "echo more >> loose.txt; echo new > new.txt");
+    let before = Untouched::look(&user, &dir);
+    let said = user.agora(&["apply", "@", "--commit"]).failure(2);
+    assert!(said.contains("`loose.txt` changed here and is not committed"), "{said}");
+    assert_eq!(Untouched::look(&user, &dir), before);
+
+    user.dispatch(&dir, "echo new > new.txt; git add new.txt; git commit -qm mine -- new.txt");
+    let lock = dir.join(".git/refs/heads/main.lock");
+    fs::write(&lock, "").unwrap();
+    user.agora(&["apply", "@", "--commit"]).failure(3);
+    fs::remove_file(&lock).unwrap();
+    assert_eq!(Untouched::look(&user, &dir), before, "all or nothing");
+    let applied = user.agora(&["apply", "@", "--commit", "--json"]).json();
+    assert_eq!(applied["branch"], "main");
+    assert_eq!(user.git(&dir, &["log", "--name-only", "--format=%an|%cn|%P"]), "Ann|agora/w|\n\nnew.txt\n");
+    assert_eq!(user.git(&dir, &["status", "--porcelain"]), "A  staged.txt\n?? loose.txt\n");
+}
+
+#[test]
 fn what_tools_act_upon_wants_a_yes_and_links_are_not_written_through() {
     let user = User::new(Mode::Layers);
     let dir = user.repository("main");
@@ -166,6 +193,10 @@ fn a_plain_directory_takes_work_too_and_an_empty_workspace_has_none() {
     user.dispatch(&plain, "echo two >> a.txt");
     user.agora(&["apply", "@"]).success();
     assert_eq!(fs::read_to_string(plain.join("a.txt")).unwrap(), "one\ntwo\n");
+    let said = user.agora(&["apply", "@", "--commit"]).failure(2);
+    assert!(said.contains("no repository, so that there is nothing to commit to"), "{said}");
+    let said = user.agora(&["apply", "@", "--branch", "x"]).failure(2);
+    assert!(said.contains("nothing to make a branch of"), "{said}");
     user.agora(&["dispatch", "run", "--subagent", "w"]).success();
     let said = user.agora(&["apply", "@"]).failure(2);
     assert!(said.contains("no place here") && said.contains("--patch"), "{said}");

@@ -1,8 +1,9 @@
 //! Line endings and filters: a ref has what git would keep, and nothing that attributes name ever runs.
 
 use std::fs;
+use std::process::Command;
 
-use crate::support::{Mode, User, git_ref, warned};
+use crate::support::{MODES, Mode, Untouched, User, git_ref, said, warned};
 
 fn counts(user: &User, dir: &std::path::Path, to: &str) -> String {
     user.git(dir, &["diff", "--numstat", "main", to])
@@ -52,6 +53,44 @@ fn a_file_that_was_kept_with_its_line_ends_stays_so() {
     user.git(&dir, &["config", "core.autocrlf", "true"]);
     let result = user.dispatch(&dir, "sed -i s/two/TWO/ f.txt");
     assert_eq!(counts(&user, &dir, &git_ref(&result)), "1\t1\tf.txt\n");
+}
+
+#[test]
+fn files_with_a_filter_that_are_as_young_as_the_index_are_not_changed() {
+    for mode in MODES {
+        let user = User::new(mode);
+        let dir = user.repository("main");
+        for (key, value) in [("clean", "tr a-z A-Z"), ("smudge", "tr A-Z a-z")] {
+            user.git(&dir, &["config", "--global", &format!("filter.up.{key}"), value]);
+        }
+        user.put(&dir, ".gitattributes", "*.up filter=up\n");
+        for name in ["x.up", "y.up", "later.up"] {
+            user.put(&dir, name, "hello\n");
+        }
+        let stamp = |names: &[&str]| {
+            let words = [&["-d", "2020-02-02 02:02:02"], names].concat();
+            assert!(Command::new("touch").args(words).current_dir(&dir).status().unwrap().success());
+        };
+        stamp(&["x.up", "y.up", "later.up"]);
+        user.git(&dir, &["add", "-A"]);
+        user.git(&dir, &["commit", "--quiet", "-m", "second"]);
+        // Two are as young as the index, and one of them is another. A third was only touched.
+        user.put(&dir, "y.up", "other\n");
+        stamp(&["x.up", "y.up", ".git/index"]);
+        fs::File::open(dir.join("later.up")).unwrap().set_modified(std::time::SystemTime::now()).unwrap();
+        let before = Untouched::look(&user, &dir);
+        let result = user.dispatch(&dir, "git status --porcelain; git diff --name-only");
+        assert_eq!(said(&result), [" M y.up", "y.up"], "{mode:?}");
+        assert_eq!(Untouched::look(&user, &dir), before);
+        // A clone of this very moment.
+        let url = dir.to_str().unwrap();
+        user.git(&user.cli.work(), &["clone", "--quiet", url, "fresh"]);
+        let fresh = user.cli.work().join("fresh");
+        assert_eq!(fs::read_to_string(fresh.join("x.up")).unwrap(), "hello\n");
+        let result =
+            user.dispatch(&fresh, "git status --porcelain; echo more >> x.up; git status --porcelain");
+        assert_eq!(said(&result), [" M x.up"], "{mode:?}");
+    }
 }
 
 #[test]

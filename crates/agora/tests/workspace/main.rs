@@ -12,6 +12,7 @@ mod given;
 mod hostile;
 mod kept;
 mod private;
+mod rewritten;
 mod sees;
 mod support;
 mod thread;

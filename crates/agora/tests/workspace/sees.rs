@@ -209,4 +209,16 @@ fn in_a_bare_repository_run_works_on_what_it_holds() {
         let result = agora_testkit::cli::run(command.current_dir(&bare)).json();
         assert_eq!(said(&result), ["a.txt", "src"], "{more:?}");
     }
+    // And the work comes home to it.
+    user.agent("w", "echo 1 > one; git add one; git commit -qm one; echo rest > rest");
+    let run = ["dispatch", "run", "--subagent", "w", "--workspace", bare.to_str().unwrap(), "--json"];
+    let result = user.agora(&run).json();
+    let log = user.git(&bare, &["log", "--format=%s", &format!("main..{}", git_ref(&result))]);
+    assert_eq!(log, "w: what was not committed\none\n");
+    for files in [&["apply", "@"][..], &["apply", "@", "--commit"]] {
+        let said = user.agora(files).failure(2);
+        assert!(said.contains("not from files there") && said.contains("--branch NAME"), "{said}");
+    }
+    user.agora(&["apply", "@", "--branch", "theirs"]).success();
+    assert_eq!(user.git(&bare, &["diff", "--name-only", "main...theirs"]), "one\nrest\n");
 }

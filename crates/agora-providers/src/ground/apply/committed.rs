@@ -25,10 +25,12 @@ impl Applying<'_> {
         applied: &mut AppliedWork,
     ) -> Result<(), ApplyError> {
         let git = |why: Why| ApplyError::Git(why);
-        let layout = self.layout.as_ref().ok_or(ApplyError::NoRef)?;
+        let layout = self.layout.as_ref().ok_or(ApplyError::NoRepository)?;
         let head = self.own.git.call(self.top, "rev-parse").run(["--verify", "--quiet", "HEAD"]);
-        let head = line(&head.map_err(|_| git("there is no commit to add to".to_owned()))?);
-        let keeping = Keeping::of(self.own, self.top, layout, Some(&head)).map_err(git)?;
+        // Before the first commit there is none: this becomes it.
+        let head = head.ok().map(|head| line(&head));
+        let head = head.as_deref();
+        let keeping = Keeping::of(self.own, self.top, layout, head).map_err(git)?;
         let apart = keeping.apart(paths).map_err(git)?;
         let held: BTreeSet<PathBytes> =
             paths.iter().filter(|path| !apart.contains_key(*path)).cloned().collect();
@@ -37,20 +39,24 @@ impl Applying<'_> {
         }
         applied.warnings.extend(told(&apart, "in the files, and not in the commit"));
         let of = |entries: &[Entry]| only(entries.to_vec(), &held);
-        let committed = self.own.entries(&head, &held).map_err(git)?;
+        let committed = match head {
+            Some(head) => self.own.entries(head, &held).map_err(git)?,
+            None => only(Vec::new(), &held),
+        };
         self.check_clean(&committed, &keeping.keep(of(&merged.ours)).map_err(git)?, &held)?;
         let kept = keeping.keep(of(&merged.merged)).map_err(git)?;
         if kept == committed {
             Written::write(self.top, &merged.steps)?.keep();
             return Ok(());
         }
-        let tree = self.own.tree(Some(&head), &kept).map_err(git)?;
-        let commit = self.make(&tree, &head).map_err(git)?;
+        let tree = self.own.tree(head, &kept).map_err(git)?;
+        let commit = self.make(&tree, head).map_err(git)?;
         // From here on the branch is nobody else's, and a way back is there until the very last step.
         let reason = format!("agora apply {}", self.job.thread_id);
         let call = self.own.git.call(self.top, "update-ref").set("core.logAllRefUpdates=true");
-        let reserved =
-            Reserved::take(call, "HEAD", &commit, &head, &reason).map_err(|error| git(said(error)))?;
+        let nothing = "0".repeat(commit.len());
+        let reserved = Reserved::take(call, "HEAD", &commit, head.unwrap_or(&nothing), &reason)
+            .map_err(|error| git(said(error)))?;
         let written = Written::write(self.top, &merged.steps)?;
         self.index(&kept).map_err(git)?;
         if let Err(error) = reserved.commit() {
@@ -83,7 +89,7 @@ impl Applying<'_> {
     }
 
     /// Makes the commit, and lets the user's repository have it. Nothing names it there yet.
-    fn make(&self, tree: &str, head: &str) -> Result<String, Why> {
+    fn make(&self, tree: &str, head: Option<&str>) -> Result<String, Why> {
         let subagent = &self.job.resolved.subagent.name;
         let message = format!(
             "{subagent}: work of {}\n\nThread: {0}\nDispatch: {}\nSubagent: {subagent}\n",
@@ -91,7 +97,7 @@ impl Applying<'_> {
         );
         let commit = self.own.commit(&Commit {
             tree,
-            parent: Some(head),
+            parents: head.as_slice(),
             message: &message,
             author: self.ground.author.clone().unwrap_or_else(Author::nobody),
             committer: Author::committer(subagent),

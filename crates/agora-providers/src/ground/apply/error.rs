@@ -11,10 +11,16 @@ pub enum ApplyError {
     Running,
     #[error("the work has no place here that it was taken from")]
     NoPlace,
+    #[error("the work was taken from what `{0}` holds, and not from files there")]
+    NoTree(String),
     #[error("`{0}`, which the work was taken from, is not there any more, or no repository any more")]
     Gone(String),
     #[error("the work is not in a ref, so that there is nothing to make a branch of")]
     NoRef,
+    #[error(
+        "the work was taken from a directory that is no repository, so that there is nothing to commit to"
+    )]
+    NoRepository,
     #[error("the patch is refused: `{path}` {why}")]
     Refused { path: String, why: &'static str },
     #[error("{}", sights(acted_upon, leading_out))]

@@ -51,14 +51,14 @@ const USAGE: i32 = 129;
 
 /// Merges, and returns the merged tree.
 fn merge(own: Own<'_>, sides: &Sides, ours: &str) -> Result<String, ApplyError> {
-    let commit = |tree: &str, parent: Option<&str>| -> Result<String, Why> {
+    let commit = |tree: &str, parents: &[&str]| -> Result<String, Why> {
         let (author, committer) = (Author::nobody(), Author::nobody());
-        own.commit(&Commit { tree, parent, message: "", author, committer, date: None })
+        own.commit(&Commit { tree, parents, message: "", author, committer, date: None })
     };
-    let commit = |tree: &str, parent| commit(tree, parent).map_err(ApplyError::Git);
-    let base = commit(&sides.before, None)?;
+    let commit = |tree: &str, parents: &[&str]| commit(tree, parents).map_err(ApplyError::Git);
+    let base = commit(&sides.before, &[])?;
     // Git finds the base by itself: only newer ones let it be named.
-    let (ours, theirs) = (commit(ours, Some(&base))?, commit(&sides.after, Some(&base))?);
+    let (ours, theirs) = (commit(ours, &[&base])?, commit(&sides.after, &[&base])?);
     let arguments = ["--write-tree", "--name-only", "-z", "--no-messages", &ours, &theirs];
     // Only paths that the work is about are in it, so that nobody can tell where a directory went.
     let call = own.call("merge-tree").set("merge.directoryRenames=false");

@@ -74,7 +74,7 @@ impl LocalGrounds {
         on_sight: OnSight,
     ) -> Result<AppliedWork, ApplyError> {
         let ground = job.ground.as_deref().ok_or(ApplyError::NoPlace)?;
-        let top = Path::new(ground.source.path().ok_or(ApplyError::NoPlace)?);
+        let top = place(&ground.source, to)?;
         let git = self.git.as_ref().ok_or(ApplyError::NoGit)?;
         let patch = report.patch.as_ref().ok_or(ApplyError::Nothing)?;
         let layout = layout(ground, top)?;
@@ -114,16 +114,28 @@ impl LocalGrounds {
     }
 }
 
-/// Finds the place that work is brought to. It may have been moved since the work was taken from there.
+/// Finds the place that work is brought to. Files can only come where files were taken from.
+fn place<'a>(source: &'a Source, to: &ApplyTo) -> Result<&'a Path, ApplyError> {
+    let place = match (to, source.path(), source.repository()) {
+        (_, Some(path), _) | (ApplyTo::Branch(_), None, Some(path)) => path,
+        (ApplyTo::WorkingTree | ApplyTo::Commit, None, Some(path)) => {
+            return Err(ApplyError::NoTree(path.to_owned()));
+        }
+        (_, None, None) => return Err(ApplyError::NoPlace),
+    };
+    Ok(Path::new(place))
+}
+
+/// Finds the repository there. It may have been moved since the work was taken from it.
 fn layout(ground: &Ground, top: &Path) -> Result<Option<Layout>, ApplyError> {
     let gone = || ApplyError::Gone(top.display().to_string());
     match &ground.source {
-        Source::Repository { .. } => {
-            let layout = Layout::of(top).map_err(|error| ApplyError::Git(error.to_string()))?;
+        Source::Repository { .. } | Source::Url { .. } => {
+            let layout = Layout::named(top).map_err(|error| ApplyError::Git(error.to_string()))?;
             layout.ok_or_else(gone).map(Some)
         }
-        Source::Directory { .. } | Source::Url { .. } if top.is_dir() => Ok(None),
-        Source::Directory { .. } | Source::Url { .. } => Err(gone()),
+        Source::Directory { .. } if top.is_dir() => Ok(None),
+        Source::Directory { .. } => Err(gone()),
     }
 }
 
