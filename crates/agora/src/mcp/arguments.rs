@@ -106,7 +106,8 @@ impl TryFrom<BudgetArguments> for Budget {
 pub(crate) struct WaitArguments {
     /// The threads to wait for, by their ids. Left out: all that you dispatched and have not heard the end of.
     pub(crate) threads: Option<Vec<String>>,
-    /// `any` returns when one of them has ended, `all` when all have. A question is returned at once, either way. Left out: `any`.
+    /// `any` returns when one of them has ended whose end you have not heard, `all` when all have. A question is returned at once, either
+    /// way. Left out: `any`.
     pub(crate) until: Until,
     /// How long to wait, in seconds. When nothing ended by then, the call says so: call it again. Left out: 50.
     #[schemars(range(min = 0, max = 50))]

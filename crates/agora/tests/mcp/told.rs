@@ -65,6 +65,30 @@ fn of_many_threads_the_end_of_each_is_told_once() {
 }
 
 #[test]
+fn an_end_that_was_told_does_not_end_the_wait_for_another() {
+    let place = place();
+    let gate = place.cli.share("gate", "");
+    place.agent("quick", "echo quickly done");
+    place.agent("patient", &format!("while [ ! -f '{}/go' ]; do sleep 0.05; done", gate.display()));
+    let mut wire = Wire::start(&place, json!({}));
+    let (quick, patient) = (wire.dispatch("quick"), wire.dispatch("patient"));
+    let both = json!({"threads": [quick, patient]});
+    let first = told(&mut wire, "agora_wait", both.clone());
+    assert_eq!((&first["status"], ids(&first["threads"], "threadId")[0].clone()), (&json!("ended"), quick));
+    // The same call again has something to wait for, and says so.
+    let meta = json!({"progressToken": 1});
+    let again =
+        wire.post("tools/call", json!({"name": "agora_wait", "arguments": both.clone(), "_meta": meta}));
+    let said = wire.receive();
+    assert_eq!(said["params"]["message"], "1 of 2 ended", "{said}");
+    std::fs::write(gate.join("go"), "").unwrap();
+    let ended = &wire.answer(again)["result"]["structuredContent"];
+    assert_eq!((&ended["status"], ids(&ended["threads"], "threadId")[0].clone()), (&json!("ended"), patient));
+    // Where nothing runs there is nothing to wait for.
+    assert_eq!(told(&mut wire, "agora_wait", both)["status"], "ended");
+}
+
+#[test]
 fn every_subagent_is_on_some_page_with_its_whole_schema() {
     let place = place();
     let values: Vec<String> = (0..10).map(|at| format!("alpha-long-value-{at}")).collect();
