@@ -24,9 +24,8 @@ use agora_core::{Namespace, ThreadId};
 use agora_engine::{Agora, Error, Settings, SystemClock};
 use agora_providers::home::Home;
 use handler::{Fixtures, Partial};
-use mcp::{Around, Desk, Entrance, Server, Tokens, Trouble, bind};
+use mcp::{Around, Desk, Entrance, Lines, Server, Tokens, Trouble, bind};
 use rmcp::ServiceExt;
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
 
 /// Subagents, each with its script. A question's item ids are what the suite calls its requests.
@@ -155,7 +154,7 @@ async fn serve_ahead(around: Here, door: &str) {
     let desk = Arc::new(Desk::new(Box::new(around)));
     if door == "stdio" {
         let (read, write) = stdio_pipes();
-        let transport = Entrance::new(AsyncRwTransport::new_server(read, write));
+        let transport = Entrance::new(Lines::new(read, write));
         let server = Server::alone(desk, "ahead").serve(transport).await;
         server.unwrap().waiting().await.unwrap();
         return;

@@ -24,7 +24,7 @@ pub(crate) struct DispatchArguments {
     /// The input of one dispatch, such as `{"task": "split the parser"}`. It must fit the subagent's `inputSchema`. Give this or `inputs`.
     pub(crate) input: Option<Map<String, Value>>,
     /// Many inputs at once: each starts a dispatch of its own, and they run in parallel. At most 50, and no more than may be under
-    /// way at once: 20 of yours all together, unless your user changed that.
+    /// way at once: 20 of yours all together, unless your user changed that. All of them together have 4 MiB at most.
     #[schemars(length(min = 1, max = 50))]
     pub(crate) inputs: Option<Vec<Map<String, Value>>>,
     /// What the agent works on a copy of: a directory inside one of the workspaces that the user configured, absolute or relative to the

@@ -10,7 +10,7 @@ use agora_core::time::Clock;
 use agora_engine::SystemClock;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -24,13 +24,12 @@ use super::Trouble;
 use super::client::owner;
 use super::desk::Desk;
 use super::guests::Guests;
+use super::lines::{REQUEST_BYTES, TOO_LARGE};
 use super::lobby::{Lobby, Shown};
 use super::server::Server;
 use super::shown::FORM_TIME;
 use super::token::{Claims, Tokens};
 
-/// An input has 1 MiB at most, and escaping may double it.
-const BODY_BYTES: usize = 4 << 20;
 /// Whoever connects and says nothing is let go.
 const HEADER_TIME: Duration = Duration::from_secs(10);
 /// And so is who begins to say something and does not end. What comes from this machine comes at once.
@@ -91,7 +90,7 @@ impl HttpDoor {
         let config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(["localhost", "127.0.0.1", "::1", "[::1]"])
             .with_allowed_origins(OWN_ORIGINS)
-            .with_max_request_body_bytes(BODY_BYTES);
+            .with_max_request_body_bytes(REQUEST_BYTES);
         let guests = Arc::new(Guests::new(IDLE_TIME));
         let service = StreamableHttpService::new(move || Ok(make()), Arc::clone(&guests.sessions), config);
         let (room, lobby) = (Arc::new(Semaphore::new(CONNECTIONS)), Lobby::default());
@@ -200,9 +199,12 @@ async fn whole<B>(body: B, time: Duration) -> Result<Full<Bytes>, Response<Body>
 where
     B: hyper::body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {
-    match tokio::time::timeout(time, Limited::new(body, BODY_BYTES).collect()).await {
+    match tokio::time::timeout(time, Limited::new(body, REQUEST_BYTES).collect()).await {
         Ok(Ok(body)) => Ok(Full::new(body.to_bytes())),
-        Ok(Err(_)) => Err(words(StatusCode::PAYLOAD_TOO_LARGE, "the request is cut off, or too large\n")),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Err(words(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE))
+        }
+        Ok(Err(_)) => Err(words(StatusCode::BAD_REQUEST, "the request is cut off\n")),
         Err(_) => Err(words(StatusCode::REQUEST_TIMEOUT, "the request did not come to its end\n")),
     }
 }
@@ -363,7 +365,7 @@ mod tests {
         let refused =
             |body: Result<Full<Bytes>, Response<Body>>| body.map(drop).map_err(|refused| refused.status());
         assert_eq!(refused(whole(Silent, Duration::ZERO).await), Err(StatusCode::REQUEST_TIMEOUT));
-        let large = Full::new(Bytes::from(vec![b' '; BODY_BYTES + 1]));
+        let large = Full::new(Bytes::from(vec![b' '; REQUEST_BYTES + 1]));
         assert_eq!(refused(whole(large, BODY_TIME).await), Err(StatusCode::PAYLOAD_TOO_LARGE));
         assert_eq!(refused(whole(Full::new(Bytes::from_static(b"{}")), BODY_TIME).await), Ok(()));
     }

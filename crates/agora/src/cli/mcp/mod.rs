@@ -15,17 +15,13 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use rmcp::ServiceExt;
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
 
 use super::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::mcp::{Desk, Entrance, Server, Tokens, Trouble, bind};
+use crate::mcp::{Desk, Entrance, Lines, Server, Tokens, Trouble, bind};
 use around::Program;
-
-/// A line that is longer is dropped: an input has 1 MiB at most, and escaping may double it.
-const LINE_BYTES: usize = 4 << 20;
 
 /// Let an agent drive agora: the MCP server
 #[derive(Debug, Args)]
@@ -79,12 +75,11 @@ async fn serve(context: &Context, workspaces: Vec<PathBuf>, http: Option<SocketA
 /// Serves the one client that started this process, until it closes its end.
 async fn serve_stdio(context: &Context, desk: Arc<Desk>) -> Result<(), Failure> {
     let (read, write) = stdio_pipes();
-    let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(LINE_BYTES);
     // A process's number comes back; with the moment it is this one's.
     let word = format!("{}-{}", std::process::id(), context.config.now().as_millis());
     let server = Server::alone(desk, &word);
     // A client that leaves before it said who it is has nothing to be told.
-    let Ok(running) = server.serve(Entrance::new(transport)).await else { return Ok(()) };
+    let Ok(running) = server.serve(Entrance::new(Lines::new(read, write))).await else { return Ok(()) };
     running.waiting().await.map(drop).map_err(|error| Failure::bug(error.to_string()))
 }
 
