@@ -10,7 +10,7 @@ use rmcp::model::{ErrorData, ReadResourceResult, ResourceContents, ResourceTempl
 use serde_json::{Value, json};
 
 use super::Trouble;
-use super::bounds::{MOST_BYTES, clipped, on_wire, wire_bytes};
+use super::bounds::{MOST_BYTES, clipped, named, on_wire, wire_bytes};
 use super::client::Client;
 use super::desk::{Desk, Opened};
 use super::standing::{question_word, state_word};
@@ -18,6 +18,8 @@ use super::standing::{question_word, state_word};
 /// What one page of a resource takes of the wire: with its frame, no more than a model may be given.
 pub(super) const PAGE: usize = MOST_BYTES - 2 * 1024;
 const ENTRIES: usize = 100;
+/// An address is said again with what it names. The longest of ours is shorter.
+const ADDRESS_BYTES: usize = 256;
 
 /// What of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +45,7 @@ pub(crate) fn thread_uri(thread: &ThreadId) -> String {
 
 impl Address {
     pub(crate) fn parse(uri: &str) -> Option<Self> {
-        let rest = uri.strip_prefix("agora://threads/")?;
+        let rest = uri.strip_prefix("agora://threads/").filter(|_| uri.len() <= ADDRESS_BYTES)?;
         let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
         let (thread, part) = path.split_once('/').map_or((path, None), |(thread, part)| (thread, Some(part)));
         let part = match part {
@@ -117,9 +119,7 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
 
 impl Desk {
     pub(crate) async fn read(&self, client: &Client, uri: &str) -> Result<ReadResourceResult, ErrorData> {
-        let unknown = || {
-            ErrorData::resource_not_found(format!("there is no resource `{uri}`"), Some(json!({"uri": uri})))
-        };
+        let unknown = || no_such_resource(uri);
         let address = Address::parse(uri).ok_or_else(unknown)?;
         let opened = self.opened().await.map_err(internal)?;
         let thread = opened.agora.thread(&address.thread).await.map_err(|_| unknown())?;
@@ -275,6 +275,11 @@ fn cut(bytes: &[u8], offset: u64) -> (String, Option<u64>) {
         text.push(character);
     }
     (text, (taken < bytes.len()).then_some(offset + taken as u64))
+}
+
+pub(super) fn no_such_resource(uri: &str) -> ErrorData {
+    let uri = named(uri);
+    ErrorData::resource_not_found(format!("there is no resource `{uri}`"), Some(json!({"uri": uri})))
 }
 
 pub(crate) fn internal(trouble: Trouble) -> ErrorData {

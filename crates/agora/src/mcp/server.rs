@@ -16,12 +16,12 @@ use serde::Serialize;
 
 use super::Trouble;
 use super::arguments::read;
-use super::bounds::{done, refused};
+use super::bounds::{done, named, refused};
 use super::client::{Client, Connection};
 use super::desk::Desk;
 use super::listening::{self, Full, Listening};
 use super::listing::no_such_cursor;
-use super::resources::{Address, internal, templates};
+use super::resources::{Address, internal, no_such_resource, templates};
 use super::tools::{INSTRUCTIONS, Name};
 use super::waiting::{Call, CallError, Waited};
 
@@ -125,7 +125,10 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(name) = Name::parse(&request.name) else {
-            return Err(ErrorData::invalid_params(format!("there is no tool `{}`", request.name), None));
+            return Err(ErrorData::invalid_params(
+                format!("there is no tool `{}`", named(&request.name)),
+                None,
+            ));
         };
         match self.call(name, request, &context).await {
             Ok(response) => Ok(response),
@@ -166,9 +169,7 @@ impl ServerHandler for Server {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let address = Address::parse(&request.uri).ok_or_else(|| {
-            ErrorData::resource_not_found(format!("there is no resource `{}`", request.uri), None)
-        })?;
+        let address = Address::parse(&request.uri).ok_or_else(|| no_such_resource(&request.uri))?;
         let full = |Full| {
             let words = format!(
                 "you listen to {} resources, and more are not told: unsubscribe from some",

@@ -1,0 +1,43 @@
+//! What the protocol itself refuses: by its code, in few words, and without a word about others.
+
+use serde_json::{Value, json};
+
+use crate::support::{ASKS, Place, Wire};
+
+fn place() -> Place {
+    let place = Place::new();
+    place.agent("asker", ASKS);
+    place
+}
+
+/// Sends a request that is refused in bounds, and returns its code and words.
+#[track_caller]
+fn refused(wire: &mut Wire, method: &str, params: Value) -> (i64, String) {
+    let said = wire.request(method, params);
+    assert!(said.to_string().len() < 1024, "{} bytes", said.to_string().len());
+    let words = said["error"]["message"].as_str().unwrap_or_else(|| panic!("{said}")).to_owned();
+    (said["error"]["code"].as_i64().unwrap(), words)
+}
+
+#[test]
+fn whatever_is_named_is_said_again_only_in_part() {
+    let place = place();
+    let tasks = json!({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let mut wire = Wire::start(&place, tasks);
+    let thread = wire.dispatch("asker");
+    let long = "x".repeat(1 << 20);
+    let zeros = format!("agora://threads/{thread}/log?offset={}", "0".repeat(1 << 20));
+    for (method, params, code) in [
+        ("tools/call", json!({"name": long}), -32602),
+        ("resources/read", json!({"uri": long}), -32602),
+        ("resources/read", json!({"uri": zeros}), -32602),
+        ("resources/list", json!({"cursor": long}), -32602),
+        ("tasks/get", json!({"taskId": long}), -32602),
+    ] {
+        assert_eq!(refused(&mut wire, method, params).0, code, "{method}");
+    }
+    let mut old = Wire::start_old(&place, "2025-11-25", json!({}));
+    for method in ["resources/subscribe", "resources/read"] {
+        assert_eq!(refused(&mut old, method, json!({"uri": long})).0, -32002, "{method}");
+    }
+}
