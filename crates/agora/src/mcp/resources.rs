@@ -33,7 +33,7 @@ enum Part {
 /// A resource's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    pub(crate) thread: ThreadId,
+    thread: ThreadId,
     part: Part,
     /// From where on: a byte, or for events an entry.
     offset: u64,
@@ -119,13 +119,7 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
 
 impl Desk {
     pub(crate) async fn read(&self, client: &Client, uri: &str) -> Result<ReadResourceResult, ErrorData> {
-        let unknown = || no_such_resource(uri);
-        let address = Address::parse(uri).ok_or_else(unknown)?;
-        let opened = self.opened().await.map_err(internal)?;
-        let thread = opened.agora.thread(&address.thread).await.map_err(|_| unknown())?;
-        if !self.reaches(opened, client, thread.id()).await.map_err(internal)? {
-            return Err(unknown());
-        }
+        let (opened, address, thread) = self.addressed(client, uri).await?;
         let (text, next) = self.page(opened, &address, &thread).await.map_err(internal)?;
         let mut contents = vec![ResourceContents::text(text, uri).with_mime_type(address.mime_type())];
         if let Some(next) = next {
@@ -133,6 +127,16 @@ impl Desk {
             contents.push(ResourceContents::text(words, address.next(next)).with_mime_type("text/plain"));
         }
         Ok(ReadResourceResult::new(contents))
+    }
+
+    /// Finds the thread that a resource is of. One that the client does not reach is not there, and nothing is said about what is near it.
+    async fn addressed(&self, client: &Client, uri: &str) -> Result<(&Opened, Address, Thread), ErrorData> {
+        let unknown = || no_such_resource(uri);
+        let address = Address::parse(uri).ok_or_else(unknown)?;
+        let opened = self.opened().await.map_err(internal)?;
+        let thread = opened.agora.thread(&address.thread).await.map_err(|_| unknown())?;
+        let is_reached = self.reaches(opened, client, thread.id()).await.map_err(internal)?;
+        if is_reached { Ok((opened, address, thread)) } else { Err(unknown()) }
     }
 
     /// Reads a page, and says where the next one begins.
@@ -249,13 +253,13 @@ impl Changes {
 }
 
 impl Desk {
-    /// Begins to listen to a thread.
-    pub(crate) async fn changes(&self, client: &Client, address: &Address) -> Result<Changes, Trouble> {
-        let opened = self.opened().await?;
-        let watch = opened.engine.world().ledger.watch().map_err(|error| self.ledger_trouble(error))?;
-        let thread = self.thread(opened, client, address.thread.as_str()).await?;
-        let seen = thread.view().await.map_err(|error| self.explain(error))?.seen;
-        Ok(Changes { engine: opened.engine.clone(), thread: address.thread.clone(), watch, seen })
+    /// Begins to listen to what a resource is of.
+    pub(crate) async fn changes(&self, client: &Client, uri: &str) -> Result<Changes, ErrorData> {
+        let (opened, address, thread) = self.addressed(client, uri).await?;
+        let watch = opened.engine.world().ledger.watch();
+        let watch = watch.map_err(|error| internal(self.ledger_trouble(error)))?;
+        let seen = thread.view().await.map_err(|error| internal(self.explain(error)))?.seen;
+        Ok(Changes { engine: opened.engine.clone(), thread: address.thread, watch, seen })
     }
 }
 
@@ -277,7 +281,7 @@ fn cut(bytes: &[u8], offset: u64) -> (String, Option<u64>) {
     (text, (taken < bytes.len()).then_some(offset + taken as u64))
 }
 
-pub(super) fn no_such_resource(uri: &str) -> ErrorData {
+fn no_such_resource(uri: &str) -> ErrorData {
     let uri = named(uri);
     ErrorData::resource_not_found(format!("there is no resource `{uri}`"), Some(json!({"uri": uri})))
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use agora_engine::BundleKind;
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, ErrorData, GetTaskParams, GetTaskResult,
-    Implementation, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, ErrorCode, ErrorData, GetTaskParams,
+    GetTaskResult, Implementation, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
     PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
     ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig, SubscribeRequestParams,
     SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
@@ -21,7 +21,7 @@ use super::client::{Client, Connection};
 use super::desk::Desk;
 use super::listening::{self, Full, Listening};
 use super::listing::no_such_cursor;
-use super::resources::{Address, internal, no_such_resource, templates};
+use super::resources::{Address, internal, templates};
 use super::tools::{INSTRUCTIONS, Name};
 use super::waiting::{Call, CallError, Waited};
 
@@ -169,7 +169,6 @@ impl ServerHandler for Server {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let address = Address::parse(&request.uri).ok_or_else(|| no_such_resource(&request.uri))?;
         let full = |Full| {
             let words = format!(
                 "you listen to {} resources, and more are not told: unsubscribe from some",
@@ -178,7 +177,7 @@ impl ServerHandler for Server {
             ErrorData::invalid_request(words, None)
         };
         self.listening.room_for(&request.uri).map_err(full)?;
-        let mut changes = self.desk.changes(&self.client(&context), &address).await.map_err(internal)?;
+        let mut changes = self.desk.changes(&self.client(&context), &request.uri).await?;
         let (peer, uri) = (context.peer.clone(), request.uri.clone());
         let told = tokio::spawn(async move {
             while changes.next().await {
@@ -215,8 +214,12 @@ impl ServerHandler for Server {
         let client = self.client(context.request_context());
         let mut told = tokio::task::JoinSet::new();
         for uri in uris {
-            let Some(address) = Address::parse(&uri) else { continue };
-            let mut changes = self.desk.changes(&client, &address).await.map_err(internal)?;
+            let mut changes = match self.desk.changes(&client, &uri).await {
+                Ok(changes) => changes,
+                // What is not there does not change, and is no reason to hear nothing of the others.
+                Err(error) if error.code == ErrorCode::RESOURCE_NOT_FOUND => continue,
+                Err(error) => return Err(error),
+            };
             let sink = context.sink().clone();
             told.spawn(async move {
                 while changes.next().await {

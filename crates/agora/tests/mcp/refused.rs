@@ -41,3 +41,29 @@ fn whatever_is_named_is_said_again_only_in_part() {
         assert_eq!(refused(&mut old, method, json!({"uri": long})).0, -32002, "{method}");
     }
 }
+
+#[test]
+fn what_is_not_there_is_not_there_for_who_listens_either() {
+    let place = place();
+    let mut wire = Wire::start(&place, json!({}));
+    let thread = wire.dispatch("asker");
+    wire.done("agora_wait", json!({}));
+    // Near enough to be taken for a slip.
+    let near = format!("agora://threads/{}0", &thread[..thread.len() - 1]);
+    let mut old = Wire::start_old(&place, "2025-11-25", json!({}));
+    for method in ["resources/read", "resources/subscribe"] {
+        let said = old.request(method, json!({"uri": near}));
+        assert_eq!(said["error"]["code"], -32002, "{said}");
+        assert!(!said.to_string().contains(&thread), "{said}");
+    }
+    // One that is not there among those that are: these are told.
+    let own = format!("agora://threads/{thread}");
+    wire.post("subscriptions/listen", json!({"notifications": {"resourceSubscriptions": [near, own]}}));
+    assert_eq!(wire.receive()["method"], "notifications/subscriptions/acknowledged");
+    place.cli.run(&["answer", &thread, "a"]).success();
+    let told = wire.receive();
+    assert_eq!(
+        (&told["method"], &told["params"]["uri"]),
+        (&json!("notifications/resources/updated"), &json!(own))
+    );
+}
