@@ -5,11 +5,11 @@ use std::sync::Arc;
 use agora_engine::BundleKind;
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, ErrorCode, ErrorData, GetTaskParams,
-    GetTaskResult, Implementation, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-    ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig, SubscribeRequestParams,
-    SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CustomRequest, CustomResult, ErrorCode,
+    ErrorData, GetTaskParams, GetTaskResult, Implementation, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig,
+    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use serde::Serialize;
@@ -24,6 +24,27 @@ use super::listing::no_such_cursor;
 use super::resources::{Address, internal, templates};
 use super::tools::{INSTRUCTIONS, Name};
 use super::waiting::{Call, CallError, Waited};
+
+/// What this server answers, where the `params` are what the protocol says. rmcp reads what they do not fit as a method of somebody's own.
+const METHODS: [&str; 17] = [
+    "completion/complete",
+    "initialize",
+    "ping",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/templates/list",
+    "resources/unsubscribe",
+    "server/discover",
+    "subscriptions/listen",
+    "tasks/cancel",
+    "tasks/get",
+    "tasks/update",
+    "tools/call",
+    "tools/list",
+];
 
 /// A server for the clients of one connection.
 #[derive(Debug)]
@@ -231,6 +252,22 @@ impl ServerHandler for Server {
         }
         context.cancelled().await;
         Ok(())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = named(&request.method);
+        Err(if METHODS.contains(&method.as_str()) {
+            ErrorData::invalid_params(
+                format!("the `params` of `{method}` are not what the protocol says"),
+                None,
+            )
+        } else {
+            ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method `{method}`"), None)
+        })
     }
 
     async fn get_task(

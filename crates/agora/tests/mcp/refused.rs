@@ -67,3 +67,20 @@ fn what_is_not_there_is_not_there_for_who_listens_either() {
         (&json!("notifications/resources/updated"), &json!(own))
     );
 }
+
+#[test]
+fn a_method_that_is_there_is_not_said_to_be_missing() {
+    let place = place();
+    let mut wire = Wire::start(&place, json!({}));
+    for (method, params) in [
+        ("tools/call", json!({"name": 7})),
+        ("tools/call", json!({"name": "agora_wait", "arguments": []})),
+        ("resources/read", json!({})),
+    ] {
+        let (code, words) = refused(&mut wire, method, params);
+        assert_eq!((code, words.contains(&format!("the `params` of `{method}`"))), (-32602, true), "{words}");
+    }
+    let unknown = refused(&mut wire, "agora/register", json!({}));
+    assert_eq!(unknown, (-32601, "there is no method `agora/register`".to_owned()));
+    assert_eq!(refused(&mut wire, &"x".repeat(1 << 20), json!({})).0, -32601);
+}
