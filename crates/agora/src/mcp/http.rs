@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 use super::Trouble;
 use super::client::owner;
 use super::desk::Desk;
-use super::guests::Guests;
+use super::guests::{Full as TooMany, Guests, Whose};
 use super::lines::{REQUEST_BYTES, TOO_LARGE};
 use super::lobby::{Lobby, Shown};
 use super::server::Server;
@@ -46,6 +46,10 @@ const OWN_ORIGINS: [&str; 6] = [
 ];
 /// A session in which nothing happens ends. While a person looks at a form nothing does.
 const IDLE_TIME: Duration = FORM_TIME.saturating_add(Duration::from_secs(300));
+
+const SESSION: &str = "mcp-session-id";
+const TOO_MANY_SESSIONS: &str =
+    "this token has too many sessions open, and something goes on in each of them: end one\n";
 
 type Body = BoxBody<Bytes, Infallible>;
 type Service<S> = StreamableHttpService<S, LocalSessionManager>;
@@ -169,12 +173,17 @@ async fn serve<S: ServerHandler>(
     let Some(permit) = guests.enter(&who) else {
         return words(StatusCode::TOO_MANY_REQUESTS, "this token has too many requests under way\n");
     };
-    let session = session_id(request.headers());
-    if session.as_deref().is_some_and(|session| guests.is_anothers(session, &who)) {
-        // As if it were none: whoever only guessed learns nothing.
-        return words(StatusCode::NOT_FOUND, "there is no such session\n");
-    }
     let (mut parts, body) = request.into_parts();
+    let session = session_id(&parts.headers);
+    let mut in_use = None;
+    match session.as_deref().map(|session| guests.whose(session, &who)) {
+        Some(Whose::Own(hand)) => in_use = Some(hand),
+        // As if it were none, to the letter: whoever only guessed learns nothing.
+        Some(Whose::Anothers) => {
+            drop(parts.headers.insert(SESSION, header::HeaderValue::from_static("none")))
+        }
+        Some(Whose::Nobodys) | None => {}
+    }
     parts.extensions.insert(claims);
     let body = match whole(body, BODY_TIME).await {
         Ok(body) => body,
@@ -182,12 +191,16 @@ async fn serve<S: ServerHandler>(
     };
     let response = service.handle(Request::from_parts(parts, body)).await;
     if let (None, Some(opened)) = (session, session_id(response.headers())) {
-        guests.opened(&opened, &who).await;
+        match guests.opened(&opened, &who).await {
+            Ok(hand) => in_use = Some(hand),
+            Err(TooMany) => return words(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_SESSIONS),
+        }
     }
+    let under_way = (permit, in_use);
     // It is under way until all of it is said.
     response.map(|body| {
         body.map_frame(move |frame| {
-            let _ = &permit;
+            let _ = &under_way;
             frame
         })
         .boxed()
@@ -210,7 +223,7 @@ where
 }
 
 fn session_id(headers: &HeaderMap) -> Option<String> {
-    headers.get("mcp-session-id")?.to_str().ok().map(str::to_owned)
+    headers.get(SESSION)?.to_str().ok().map(str::to_owned)
 }
 
 /// Why somebody is not let in.

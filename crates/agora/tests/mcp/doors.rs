@@ -14,24 +14,45 @@ fn place() -> Place {
     place
 }
 
+/// Opens a session, and returns the headers of what belongs to it.
+fn opened(address: &str, token: &str) -> String {
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}});
+    let said = post(address, token, "", &hello);
+    let line = said.head.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
+    format!("Mcp-Session-Id: {}\r\nMCP-Protocol-Version: 2025-11-25\r\n", line.unwrap())
+}
+
+#[test]
+fn sessions_that_are_left_behind_end_for_new_ones() {
+    let place = place();
+    let (address, _server) = listen(&place);
+    let (many, other) = (token(&place, "many", "0"), token(&place, "other", "0"));
+    let others = opened(&address, &other);
+    let sessions: Vec<String> = (0..70).map(|_| opened(&address, &many)).collect();
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let said = |token: &str, session: &str| post(&address, token, session, &ready).status;
+    assert_eq!((said(&many, &sessions[5]), said(&many, &sessions[6])), ("404".to_owned(), "202".to_owned()));
+    assert_eq!((said(&many, &sessions[69]), said(&other, &others)), ("202".to_owned(), "202".to_owned()));
+}
+
 #[test]
 fn a_session_belongs_to_the_token_that_opened_it() {
     let place = place();
     let (address, _server) = listen(&place);
     let (own, other) = (token(&place, "one", "0"), token(&place, "other", "0"));
     let deep = token(&place, "one", "1");
-    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}});
-    let said = post(&address, &own, "", &hello);
-    let line = said.head.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
-    let session = format!("Mcp-Session-Id: {}\r\nMCP-Protocol-Version: 2025-11-25\r\n", line.unwrap());
+    let session = opened(&address, &own);
     let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     assert_eq!(post(&address, &own, &session, &ready).status, "202");
     let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
         "name": "agora_questions_list", "arguments": {}}});
     // Also a token of the same name is another, when it is an agent's.
+    let nobodys = "Mcp-Session-Id: nowhere\r\nMCP-Protocol-Version: 2025-11-25\r\n";
     for stranger in [&other, &deep] {
-        assert_eq!(post(&address, stranger, &session, &call).status, "404");
+        let [anothers, nobodys] = [&session, nobodys].map(|session| post(&address, stranger, session, &call));
+        assert_eq!(anothers.status, "404");
+        assert_eq!((anothers.status, anothers.body), (nobodys.status, nobodys.body), "they sound alike");
     }
     let answered = message(&post(&address, &own, &session, &call));
     assert_eq!(answered["result"]["structuredContent"], json!({"questions": []}), "{answered}");
