@@ -142,7 +142,7 @@ async fn main() {
         SystemClock.now(),
     );
     let door = bind("127.0.0.1:0".parse().unwrap(), Tokens::new(key).unwrap()).await.unwrap();
-    println!("{} {token}", door.address().unwrap());
+    println!("{} {token}", door.address());
     let desk = Arc::new(Desk::new(Box::new(around)));
     let partial = Partial::default();
     door.serve_as(move || Fixtures::new(Arc::clone(&desk), partial.clone())).await.unwrap();
@@ -160,6 +160,6 @@ async fn serve_ahead(around: Here, door: &str) {
         return;
     }
     let door = bind("127.0.0.1:0".parse().unwrap(), Tokens::new(key).unwrap()).await.unwrap();
-    println!("{}", door.address().unwrap());
+    println!("{}", door.address());
     door.serve(desk).await.unwrap();
 }

@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,15 +36,6 @@ const HEADER_TIME: Duration = Duration::from_secs(10);
 /// And so is who begins to say something and does not end. What comes from this machine comes at once.
 const BODY_TIME: Duration = Duration::from_secs(10);
 const CONNECTIONS: usize = 512;
-/// Pages of this machine, as rmcp looks at them once more.
-const OWN_ORIGINS: [&str; 6] = [
-    "http://localhost:*",
-    "http://127.0.0.1:*",
-    "http://[::1]:*",
-    "https://localhost:*",
-    "https://127.0.0.1:*",
-    "https://[::1]:*",
-];
 /// A session in which nothing happens ends. While a person looks at a form nothing does.
 const IDLE_TIME: Duration = FORM_TIME.saturating_add(Duration::from_secs(300));
 
@@ -58,27 +50,40 @@ type Service<S> = StreamableHttpService<S, LocalSessionManager>;
 #[derive(Debug)]
 pub(crate) struct HttpDoor {
     listener: TcpListener,
+    address: SocketAddr,
     tokens: Arc<Tokens>,
 }
 
-/// Listens, on this machine alone.
-pub(crate) async fn bind(address: SocketAddr, tokens: Tokens) -> Result<HttpDoor, Trouble> {
-    if !address.ip().is_loopback() {
-        return Err(Trouble::new(
-            "address-refused",
-            format!("`{address}` is not an address of this machine alone"),
-        )
-        .hint("use 127.0.0.1, and a tunnel with a log-in of its own for others"));
+/// An address that is of this machine alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Loopback(SocketAddr);
+
+impl FromStr for Loopback {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let address: SocketAddr =
+            text.parse().map_err(|error: std::net::AddrParseError| error.to_string())?;
+        if address.ip().is_loopback() {
+            return Ok(Self(address));
+        }
+        Err("it is not an address of this machine alone: use 127.0.0.1, and a tunnel with a log-in of its own for others".to_owned())
     }
-    let listener = TcpListener::bind(address).await.map_err(|error| {
+}
+
+/// Listens, on this machine alone.
+pub(crate) async fn bind(Loopback(address): Loopback, tokens: Tokens) -> Result<HttpDoor, Trouble> {
+    let refused = |error: std::io::Error| {
         Trouble::new("address-refused", format!("`{address}` cannot be listened to: {error}"))
-    })?;
-    Ok(HttpDoor { listener, tokens: Arc::new(tokens) })
+    };
+    let listener = TcpListener::bind(address).await.map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    Ok(HttpDoor { listener, address, tokens: Arc::new(tokens) })
 }
 
 impl HttpDoor {
-    pub(crate) fn address(&self) -> std::io::Result<SocketAddr> {
-        self.listener.local_addr()
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Serves until the process ends.
@@ -92,8 +97,8 @@ impl HttpDoor {
         make: impl Fn() -> S + Send + Sync + 'static,
     ) -> Result<(), Trouble> {
         let config = StreamableHttpServerConfig::default()
-            .with_allowed_hosts(["localhost", "127.0.0.1", "::1", "[::1]"])
-            .with_allowed_origins(OWN_ORIGINS)
+            .with_allowed_hosts(own_names(self.address))
+            .with_allowed_origins(own_origins(self.address))
             .with_max_request_body_bytes(REQUEST_BYTES);
         let guests = Arc::new(Guests::new(IDLE_TIME));
         let service = StreamableHttpService::new(move || Ok(make()), Arc::clone(&guests.sessions), config);
@@ -274,6 +279,23 @@ fn is_own_origin(headers: &HeaderMap) -> bool {
         let uri = origin.to_str().ok().and_then(|text| text.parse::<http::Uri>().ok());
         uri.as_ref().and_then(http::Uri::authority).is_some_and(is_own)
     })
+}
+
+/// Returns what this machine is called, as rmcp looks at it once more. There is more than one address of a machine alone.
+fn own_names(address: SocketAddr) -> Vec<String> {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    };
+    ["localhost", "127.0.0.1", "[::1]", &ip].map(str::to_owned).to_vec()
+}
+
+fn own_origins(address: SocketAddr) -> Vec<String> {
+    let names = own_names(address);
+    ["http", "https"]
+        .iter()
+        .flat_map(|scheme| names.iter().map(move |name| format!("{scheme}://{name}:*")))
+        .collect()
 }
 
 fn is_own(authority: &http::uri::Authority) -> bool {

@@ -60,7 +60,7 @@ mod workspaces;
 pub(crate) use around::{Around, Trouble};
 pub(crate) use desk::Desk;
 pub(crate) use entrance::Entrance;
-pub(crate) use http::bind;
+pub(crate) use http::{Loopback, bind};
 pub(crate) use lines::Lines;
 pub(crate) use server::Server;
 pub(crate) use token::Tokens;

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use serde_json::{Value, json};
 
 use crate::support::{ASKS, Place};
-use crate::web::{Web, listen, message, post, token};
+use crate::web::{Web, listen, listen_on, message, post, token};
 
 fn place() -> Place {
     let place = Place::new();
@@ -87,6 +87,17 @@ fn a_state_counts_once_and_for_its_token() {
     let again = own.call("agora_wait", json!({"threads": [thread]}));
     let ended = back(&own, &again["result"]["requestState"], fill);
     assert_eq!(ended["result"]["structuredContent"]["status"], "ended", "{ended}");
+}
+
+#[test]
+fn every_address_of_this_machine_is_served() {
+    let place = place();
+    let (address, _server) = listen_on(&place, "127.0.0.2:0");
+    let web = Web::new(&address, &token(&place, "one", "0"), json!({}));
+    for origin in [String::new(), format!("Origin: http://{address}\r\n")] {
+        let listed = web.request_with(&origin, "tools/list", json!({}));
+        assert_eq!(listed["result"]["tools"].as_array().map(Vec::len), Some(9), "{listed}");
+    }
 }
 
 #[test]

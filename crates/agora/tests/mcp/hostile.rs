@@ -373,7 +373,7 @@ fn over_http_a_token_comes_first_and_pages_are_sent_away() {
     assert_eq!(post(&format!("{host}Authorization: Basic {token}\r\n")), "401");
     assert_eq!(post(&format!("Host: evil.example\r\n{bearer}")), "403");
     assert_eq!(post(&format!("{host}{bearer}Origin: http://evil.example\r\n")), "403");
-    let refused = place.cli.run(&["mcp", "--http", "0.0.0.0:0"]).failure(3);
+    let refused = place.cli.run(&["mcp", "--http", "0.0.0.0:0"]).failure(2);
     assert!(refused.contains("not an address of this machine alone"), "{refused}");
 }
 

@@ -9,7 +9,6 @@ mod json_text;
 mod token;
 mod toml_text;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use rmcp::transport::io::stdio_pipes;
 use super::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::mcp::{Desk, Entrance, Lines, Server, Tokens, Trouble, bind};
+use crate::mcp::{Desk, Entrance, Lines, Loopback, Server, Tokens, Trouble, bind};
 use around::Program;
 
 /// Let an agent drive agora: the MCP server
@@ -38,7 +37,7 @@ pub(super) struct Mcp {
     workspace: Vec<PathBuf>,
     /// Serve over HTTP on this address, for who has a token
     #[arg(long, value_name = "ADDRESS:PORT")]
-    http: Option<SocketAddr>,
+    http: Option<Loopback>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -57,7 +56,7 @@ impl Mcp {
     }
 }
 
-async fn serve(context: &Context, workspaces: Vec<PathBuf>, http: Option<SocketAddr>) -> Result<(), Failure> {
+async fn serve(context: &Context, workspaces: Vec<PathBuf>, http: Option<Loopback>) -> Result<(), Failure> {
     if let Some(missing) = workspaces.iter().find(|dir| !dir.is_dir()) {
         return Err(Failure::wrong(
             "workspace-refused",
@@ -83,10 +82,9 @@ async fn serve_stdio(context: &Context, desk: Arc<Desk>) -> Result<(), Failure> 
     running.waiting().await.map(drop).map_err(|error| Failure::bug(error.to_string()))
 }
 
-async fn serve_http(context: &Context, desk: Arc<Desk>, address: SocketAddr) -> Result<(), Failure> {
+async fn serve_http(context: &Context, desk: Arc<Desk>, address: Loopback) -> Result<(), Failure> {
     let door = bind(address, tokens(context)?).await.map_err(failure)?;
-    let address = door.address().map_err(|error| Failure::bug(error.to_string()))?;
-    context.ui.note(format_args!("listening on http://{address}/mcp"));
+    context.ui.note(format_args!("listening on http://{}/mcp", door.address()));
     context
         .ui
         .hint("`agora mcp token` makes a token, which every request needs: `Authorization: Bearer TOKEN`");
