@@ -193,6 +193,29 @@ fn a_question_without_end_keeps_its_ids_and_says_what_is_missing() {
 }
 
 #[test]
+fn a_form_is_in_bounds_and_what_is_too_much_for_one_is_asked_plainly() {
+    let place = place();
+    let script = |items: usize, options: usize| {
+        format!(
+            r#"awk 'BEGIN {{ printf "{{\"questions\": ["; for (q = 0; q < {items}; q++) {{ printf "%s{{\"question\": \"Which?\", \"options\": [", q ? ", " : ""; for (i = 0; i < {options}; i++) printf "%s{{\"label\": \"option %04d\", \"description\": \"what it means, in as many words as it takes to say so\"}}", i ? ", " : "", i; printf "]}}" }} print "]}}" }}' > .agora/needs_input.json"#
+        )
+    };
+    place.agent("fits", &script(5, 200));
+    place.agent("overflows", &script(5, 1000));
+    let mut wire = Wire::start(&place, json!({"elicitation": {}}));
+    let mut asked = |subagent: &str| {
+        let thread = wire.dispatch(subagent);
+        let asked = wire.call("agora_wait", json!({"threads": [thread]}));
+        assert!(asked.to_string().len() <= MOST_BYTES, "{} bytes", asked.to_string().len());
+        asked["result"].clone()
+    };
+    let form = asked("fits");
+    assert_eq!(form["resultType"], "input_required", "{form}");
+    assert!(form.to_string().contains("(`agora inbox` shows all of it)"), "{form}");
+    assert_eq!(asked("overflows")["structuredContent"]["status"], "needs_input");
+}
+
+#[test]
 fn a_thread_that_a_person_ended_is_told_as_it_ended() {
     let place = place();
     let mut wire = Wire::start(&place, json!({}));
