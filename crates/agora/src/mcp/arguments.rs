@@ -51,7 +51,7 @@ pub(crate) struct DispatchArguments {
     /// Labels by which the user finds it again.
     #[serde(default)]
     pub(crate) labels: Vec<String>,
-    /// The same call under the same key starts nothing twice.
+    /// The same call under the same key starts nothing twice, and another call under it is refused.
     pub(crate) idempotency_key: Option<String>,
 }
 
