@@ -88,6 +88,31 @@ fn an_end_that_was_told_does_not_end_the_wait_for_another() {
     assert_eq!(told(&mut wire, "agora_wait", both)["status"], "ended");
 }
 
+/// Tells whether a process has children, also such as have ended and were not waited for.
+fn has_children(parent: u32) -> bool {
+    let stats = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut stats = stats.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+    // After the name, which may have anything in it, the state and the parent.
+    let of_parent =
+        |stat: &str| stat.rsplit(')').next().unwrap().split_whitespace().nth(1).map(str::to_owned);
+    stats.any(|stat| of_parent(&stat) == Some(parent.to_string()))
+}
+
+#[test]
+fn a_carrier_that_has_ended_leaves_nothing_behind() {
+    let place = place();
+    let gate = place.cli.share("gate", "");
+    place.agent("patient", &format!("while [ ! -f '{}/go' ]; do sleep 0.05; done", gate.display()));
+    let mut wire = Wire::start(&place, json!({}));
+    wire.dispatch("patient");
+    assert!(has_children(wire.child.id()), "somebody carries it");
+    std::fs::write(gate.join("go"), "").unwrap();
+    assert_eq!(told(&mut wire, "agora_wait", json!({}))["status"], "ended");
+    while has_children(wire.child.id()) {
+        place.cli.run(&["ls"]).success();
+    }
+}
+
 #[test]
 fn every_subagent_is_on_some_page_with_its_whole_schema() {
     let place = place();
