@@ -84,3 +84,17 @@ fn a_method_that_is_there_is_not_said_to_be_missing() {
     assert_eq!(unknown, (-32601, "there is no method `agora/register`".to_owned()));
     assert_eq!(refused(&mut wire, &"x".repeat(1 << 20), json!({})).0, -32601);
 }
+
+#[test]
+fn behind_the_end_of_a_resource_there_is_an_empty_page() {
+    let place = place();
+    let mut wire = Wire::start(&place, json!({}));
+    let thread = wire.dispatch("asker");
+    wire.done("agora_wait", json!({}));
+    for part in ["", "/events", "/log", "/patch"] {
+        let uri = format!("agora://threads/{thread}{part}?offset={}", u64::MAX);
+        let read = wire.request("resources/read", json!({"uri": uri}));
+        let contents = read["result"]["contents"].as_array().unwrap_or_else(|| panic!("{read}"));
+        assert_eq!((contents.len(), &contents[0]["text"]), (1, &json!("")), "{read}");
+    }
+}
