@@ -95,7 +95,7 @@ impl TryFrom<BudgetArguments> for Budget {
         let BudgetArguments { turns, tokens, minutes, usd } = given;
         let is_money = |usd: f64| usd.is_finite() && usd > 0.0;
         if turns == Some(0) || tokens == Some(0) || minutes == Some(0) || !usd.is_none_or(is_money) {
-            return Err(Trouble::new("bad-arguments", "what a `budget` names is more than nothing"));
+            return Err(Trouble::new("bad-arguments", "each limit in `budget` must be greater than 0"));
         }
         Ok(Self { turns, tokens, minutes, usd, on_limit: OnLimit::Ask })
     }

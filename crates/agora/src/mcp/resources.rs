@@ -99,7 +99,7 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
         template(
             "/events{?offset}",
             "events",
-            "What happened to a thread, one JSON object a line.",
+            "What happened to a thread, one JSON object a line. A line that is longer than a page is cut, and then no JSON: it says how many bytes are missing.",
             "application/jsonl",
         ),
         template(
