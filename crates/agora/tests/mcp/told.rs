@@ -77,8 +77,7 @@ fn an_end_that_was_told_does_not_end_the_wait_for_another() {
     assert_eq!((&first["status"], ids(&first["threads"], "threadId")[0].clone()), (&json!("ended"), quick));
     // The same call again has something to wait for, and says so.
     let meta = json!({"progressToken": 1});
-    let again =
-        wire.post("tools/call", json!({"name": "agora_wait", "arguments": both.clone(), "_meta": meta}));
+    let again = wire.post("tools/call", json!({"name": "agora_wait", "arguments": both, "_meta": meta}));
     let said = wire.receive();
     assert_eq!(said["params"]["message"], "1 of 2 ended", "{said}");
     std::fs::write(gate.join("go"), "").unwrap();
