@@ -20,7 +20,7 @@ impl Desk {
     ) -> Result<DispatchedReply, Trouble> {
         let opened = self.opened().await?;
         let inputs = inputs(&arguments)?;
-        let _turn = self.turns.take(client).await;
+        let _turn = self.turns.take(&client.counted_as).await;
         limits::check_depth(opened, client)?;
         if arguments.idempotency_key.is_none() {
             // Before anything is made ready. A call that was made before starts nothing, and is not refused for want of room.
