@@ -46,6 +46,7 @@ pub struct Dispatch {
     pub(crate) marks: Vec<String>,
     pub(crate) priority: i32,
     pub(crate) idempotency_key: Option<String>,
+    pub(crate) one_of: Option<usize>,
     pub(crate) dispatch_id: Option<String>,
     pub(crate) attendance: Attendance,
     pub(crate) ground: GroundRequest,
@@ -88,6 +89,7 @@ impl Dispatch {
             marks: Vec::new(),
             priority: 0,
             idempotency_key: None,
+            one_of: None,
             dispatch_id: None,
             attendance: Attendance::Watched,
             ground: GroundRequest::Empty,
@@ -219,6 +221,12 @@ impl Dispatch {
     /// Names the request: the same request under the same key is one dispatch, however often it is asked for.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.idempotency_key = Some(key.into());
+        self
+    }
+
+    /// Says of how many this is one that were asked for together. Under an idempotency key the same one of another number is another request.
+    pub fn one_of(mut self, together: usize) -> Self {
+        self.one_of = Some(together);
         self
     }
 

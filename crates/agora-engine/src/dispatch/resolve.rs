@@ -288,7 +288,7 @@ fn request_key(dispatch: &Dispatch) -> Result<Option<RequestKey>, Error> {
         Capabilities::Instead(names) => (Some(names), "instead"),
         Capabilities::Beside(names) => (Some(names), "beside"),
     };
-    let request = json!({
+    let mut request = json!({
         "subagent": dispatch.subagent,
         "target": dispatch.target,
         "env": dispatch.env,
@@ -308,6 +308,10 @@ fn request_key(dispatch: &Dispatch) -> Result<Option<RequestKey>, Error> {
         "priority": dispatch.priority,
         "workspace": format!("{:?}", dispatch.ground),
     });
+    if let Some(together) = dispatch.one_of {
+        // Only where it is said: what was asked for alone stays the same request as before.
+        request["together"] = json!(together.to_string());
+    }
     let request: ContentHash = canonical::hash(&request).map_err(Error::Canonical)?;
     Ok(Some(RequestKey { key: key.clone(), request }))
 }

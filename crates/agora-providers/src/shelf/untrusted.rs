@@ -94,6 +94,10 @@ fn same_length(bytes: &[u8]) -> String {
 /// Reads a piece of a file. `None`: there is none that can be read.
 pub(crate) fn piece(path: &Path, from: u64, most: u64) -> io::Result<Option<Vec<u8>>> {
     let Found::File(mut file) = open(path)? else { return Ok(None) };
+    // Behind the end there is nothing, also where no file could ever reach: there the kernel refuses to look.
+    if from >= file.metadata()?.len() {
+        return Ok(Some(Vec::new()));
+    }
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;
@@ -134,6 +138,19 @@ mod tests {
         assert_eq!(lines(&path, 9).unwrap(), "");
         assert_eq!(lines(&path, 1000).unwrap(), "", "a file that became shorter has nothing more");
         assert!(has_line(&path, 4).unwrap() && !has_line(&path, 9).unwrap());
+    }
+
+    #[test]
+    fn behind_the_end_there_is_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        assert_eq!(piece(&path, 0, 10).unwrap(), None);
+        fs::write(&path, "0123456789").unwrap();
+        let read = |from: u64| piece(&path, from, 5).unwrap().unwrap();
+        assert_eq!((read(0), read(8)), (b"01234".to_vec(), b"89".to_vec()));
+        for behind in [10, 11, u64::MAX] {
+            assert_eq!(read(behind), b"", "{behind}");
+        }
     }
 
     #[test]

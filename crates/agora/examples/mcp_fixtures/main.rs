@@ -24,9 +24,8 @@ use agora_core::{Namespace, ThreadId};
 use agora_engine::{Agora, Error, Settings, SystemClock};
 use agora_providers::home::Home;
 use handler::{Fixtures, Partial};
-use mcp::{Around, Desk, Entrance, Server, Tokens, Trouble, bind};
+use mcp::{Around, Desk, Entrance, Lines, Server, Tokens, Trouble, bind};
 use rmcp::ServiceExt;
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
 
 /// Subagents, each with its script. A question's item ids are what the suite calls its requests.
@@ -143,7 +142,7 @@ async fn main() {
         SystemClock.now(),
     );
     let door = bind("127.0.0.1:0".parse().unwrap(), Tokens::new(key).unwrap()).await.unwrap();
-    println!("{} {token}", door.address().unwrap());
+    println!("{} {token}", door.address());
     let desk = Arc::new(Desk::new(Box::new(around)));
     let partial = Partial::default();
     door.serve_as(move || Fixtures::new(Arc::clone(&desk), partial.clone())).await.unwrap();
@@ -155,12 +154,12 @@ async fn serve_ahead(around: Here, door: &str) {
     let desk = Arc::new(Desk::new(Box::new(around)));
     if door == "stdio" {
         let (read, write) = stdio_pipes();
-        let transport = Entrance::new(AsyncRwTransport::new_server(read, write));
+        let transport = Entrance::new(Lines::new(read, write));
         let server = Server::alone(desk, "ahead").serve(transport).await;
         server.unwrap().waiting().await.unwrap();
         return;
     }
     let door = bind("127.0.0.1:0".parse().unwrap(), Tokens::new(key).unwrap()).await.unwrap();
-    println!("{}", door.address().unwrap());
+    println!("{}", door.address());
     door.serve(desk).await.unwrap();
 }

@@ -24,7 +24,7 @@ pub(crate) struct DispatchArguments {
     /// The input of one dispatch, such as `{"task": "split the parser"}`. It must fit the subagent's `inputSchema`. Give this or `inputs`.
     pub(crate) input: Option<Map<String, Value>>,
     /// Many inputs at once: each starts a dispatch of its own, and they run in parallel. At most 50, and no more than may be under
-    /// way at once: 20 of yours all together, unless your user changed that.
+    /// way at once: 20 of yours all together, unless your user changed that. All of them together have 4 MiB at most.
     #[schemars(length(min = 1, max = 50))]
     pub(crate) inputs: Option<Vec<Map<String, Value>>>,
     /// What the agent works on a copy of: a directory inside one of the workspaces that the user configured, absolute or relative to the
@@ -51,7 +51,7 @@ pub(crate) struct DispatchArguments {
     /// Labels by which the user finds it again.
     #[serde(default)]
     pub(crate) labels: Vec<String>,
-    /// The same call under the same key starts nothing twice.
+    /// The same call under the same key starts nothing twice, and another call under it is refused.
     pub(crate) idempotency_key: Option<String>,
 }
 
@@ -95,7 +95,7 @@ impl TryFrom<BudgetArguments> for Budget {
         let BudgetArguments { turns, tokens, minutes, usd } = given;
         let is_money = |usd: f64| usd.is_finite() && usd > 0.0;
         if turns == Some(0) || tokens == Some(0) || minutes == Some(0) || !usd.is_none_or(is_money) {
-            return Err(Trouble::new("bad-arguments", "what a `budget` names is more than nothing"));
+            return Err(Trouble::new("bad-arguments", "each limit in `budget` must be greater than 0"));
         }
         Ok(Self { turns, tokens, minutes, usd, on_limit: OnLimit::Ask })
     }
@@ -106,7 +106,8 @@ impl TryFrom<BudgetArguments> for Budget {
 pub(crate) struct WaitArguments {
     /// The threads to wait for, by their ids. Left out: all that you dispatched and have not heard the end of.
     pub(crate) threads: Option<Vec<String>>,
-    /// `any` returns when one of them has ended, `all` when all have. A question is returned at once, either way. Left out: `any`.
+    /// `any` returns when one of them has ended whose end you have not heard, `all` when all have. A question is returned at once, either
+    /// way. Left out: `any`.
     pub(crate) until: Until,
     /// How long to wait, in seconds. When nothing ended by then, the call says so: call it again. Left out: 50.
     #[schemars(range(min = 0, max = 50))]

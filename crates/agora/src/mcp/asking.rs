@@ -46,9 +46,14 @@ pub(crate) enum Outcome {
 }
 
 impl OpenNow {
-    /// Returns how it is asked through a client. A secret goes through no form.
+    /// Returns how it is asked through a client. A secret goes through no form, and what has too many options goes into none.
     pub(crate) fn asking(&self, client: &Client) -> Asking {
-        if self.way == Way::NotAtAll { Asking::Plain } else { client.asking }
+        let has_form = self.way != Way::NotAtAll && self.form(client, None).is_some();
+        if has_form { client.asking } else { Asking::Plain }
+    }
+
+    fn form(&self, client: &Client, problem: Option<&str>) -> Option<ElicitRequestParams> {
+        form(&self.id, &self.subagent, &self.question, client.chooses_several, problem)
     }
 }
 
@@ -82,8 +87,8 @@ impl Desk {
         open: &OpenNow,
         problem: Option<&str>,
     ) -> Result<ElicitRequestParams, Trouble> {
-        form(&open.id, &open.subagent, &open.question, client.chooses_several, problem)
-            .map_err(|error| Trouble::new("bug", format!("the question is no form: {error}")))
+        let form = open.form(client, problem);
+        form.ok_or_else(|| Trouble::new("bug", "the question is no form, and was to be asked by one"))
     }
 
     /// Does what a person decided: their answer counts as theirs, through this client.

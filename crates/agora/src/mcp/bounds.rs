@@ -20,6 +20,8 @@ const WORDS: [usize; 5] = [8 * 1024, 4 * 1024, 2 * 1024, 1024, 512];
 const ENTRIES: [usize; 5] = [64, 16, 4, 1, 0];
 /// A map with fewer keys is one of ours, and stays whole.
 const KEYS: usize = 64;
+/// What of a name that was given is shown, in characters. An id of ours is shorter.
+const NAMED: usize = 64;
 /// What an agent made for programs: half of it would be believed.
 const DATA: [&str; 2] = ["structured", "partialState"];
 /// What counts only as a whole, and was looked at where it was put in.
@@ -222,6 +224,14 @@ pub(crate) fn clipped(text: &str, most: usize, resource: Option<&str>) -> String
     });
     let end: usize = fitting.map(char::len_utf8).sum();
     format!("{}… [{} more bytes{}]", &text[..end], text.len() - end, to_be_had(resource))
+}
+
+/// Returns a name that somebody gave, as an error shows it: they know it, and it may be of any length.
+pub(crate) fn named(text: &str) -> String {
+    match text.char_indices().nth(NAMED) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 fn to_be_had(resource: Option<&str>) -> String {

@@ -239,3 +239,10 @@ fn a_refusal_is_in_bounds_too() {
     let trouble = Trouble::new("bad-arguments", "no \"such\" thing\n".repeat(9000)).hint("look".repeat(9000));
     assert!(serde_json::to_string(&refused(&trouble)).unwrap().len() <= MOST_BYTES);
 }
+
+#[test]
+fn a_name_is_shown_by_its_beginning() {
+    assert_eq!(named("agora_wait"), "agora_wait");
+    assert_eq!(named(&"é".repeat(NAMED)), "é".repeat(NAMED));
+    assert_eq!(named(&"é".repeat(1 << 20)), format!("{}…", "é".repeat(NAMED)));
+}

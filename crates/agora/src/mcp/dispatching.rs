@@ -20,7 +20,7 @@ impl Desk {
     ) -> Result<DispatchedReply, Trouble> {
         let opened = self.opened().await?;
         let inputs = inputs(&arguments)?;
-        let _turn = self.turns.take(client).await;
+        let _turn = self.turns.take(&client.counted_as).await;
         limits::check_depth(opened, client)?;
         if arguments.idempotency_key.is_none() {
             // Before anything is made ready. A call that was made before starts nothing, and is not refused for want of room.
@@ -31,9 +31,14 @@ impl Desk {
         let request = self.request(opened, client, &arguments).await?;
         let handed_on = self.handed_on(opened, client, &request).await?;
         let key = arguments.idempotency_key.as_deref().map(|key| own_key(client, key));
-        let mut requests = Vec::new();
+        let (count, mut requests) = (inputs.len(), Vec::new());
         for (place, input) in (1..).zip(inputs) {
-            let request = with_input(request.clone(), input, key.as_deref(), place);
+            let request = request.clone().input(Value::Object(input));
+            let request = match &key {
+                // One name for the call, and one for each that it starts.
+                Some(key) => request.idempotency_key(format!("{key}#{place}")).one_of(count),
+                None => request,
+            };
             requests.push(match &handed_on {
                 Some(handed_on) => handed_on.give(opened, request)?,
                 None => request,
@@ -195,13 +200,4 @@ fn new(threads: &[Thread]) -> impl Iterator<Item = &Thread> {
 /// would find what another dispatched.
 fn own_key(client: &Client, key: &str) -> String {
     if client.is_agent() { format!("{}/{key}", client.owner) } else { key.to_owned() }
-}
-
-fn with_input(request: Dispatch, input: Map<String, Value>, key: Option<&str>, place: usize) -> Dispatch {
-    let request = request.input(Value::Object(input));
-    match key {
-        // One name for the call, and one for each that it starts.
-        Some(key) => request.idempotency_key(format!("{key}#{place}")),
-        None => request,
-    }
 }

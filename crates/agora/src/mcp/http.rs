@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use agora_core::time::Clock;
 use agora_engine::SystemClock;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -23,30 +24,24 @@ use tokio::sync::Semaphore;
 use super::Trouble;
 use super::client::owner;
 use super::desk::Desk;
-use super::guests::Guests;
+use super::guests::{Full as TooMany, Guests, Whose};
+use super::lines::{REQUEST_BYTES, TOO_LARGE};
 use super::lobby::{Lobby, Shown};
 use super::server::Server;
 use super::shown::FORM_TIME;
 use super::token::{Claims, Tokens};
 
-/// An input has 1 MiB at most, and escaping may double it.
-const BODY_BYTES: usize = 4 << 20;
 /// Whoever connects and says nothing is let go.
 const HEADER_TIME: Duration = Duration::from_secs(10);
 /// And so is who begins to say something and does not end. What comes from this machine comes at once.
 const BODY_TIME: Duration = Duration::from_secs(10);
 const CONNECTIONS: usize = 512;
-/// Pages of this machine, as rmcp looks at them once more.
-const OWN_ORIGINS: [&str; 6] = [
-    "http://localhost:*",
-    "http://127.0.0.1:*",
-    "http://[::1]:*",
-    "https://localhost:*",
-    "https://127.0.0.1:*",
-    "https://[::1]:*",
-];
 /// A session in which nothing happens ends. While a person looks at a form nothing does.
 const IDLE_TIME: Duration = FORM_TIME.saturating_add(Duration::from_secs(300));
+
+const SESSION: &str = "mcp-session-id";
+const TOO_MANY_SESSIONS: &str =
+    "this token has too many sessions open, and something goes on in each of them: end one\n";
 
 type Body = BoxBody<Bytes, Infallible>;
 type Service<S> = StreamableHttpService<S, LocalSessionManager>;
@@ -55,27 +50,40 @@ type Service<S> = StreamableHttpService<S, LocalSessionManager>;
 #[derive(Debug)]
 pub(crate) struct HttpDoor {
     listener: TcpListener,
+    address: SocketAddr,
     tokens: Arc<Tokens>,
 }
 
-/// Listens, on this machine alone.
-pub(crate) async fn bind(address: SocketAddr, tokens: Tokens) -> Result<HttpDoor, Trouble> {
-    if !address.ip().is_loopback() {
-        return Err(Trouble::new(
-            "address-refused",
-            format!("`{address}` is not an address of this machine alone"),
-        )
-        .hint("use 127.0.0.1, and a tunnel with a log-in of its own for others"));
+/// An address that is of this machine alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Loopback(SocketAddr);
+
+impl FromStr for Loopback {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let address: SocketAddr =
+            text.parse().map_err(|error: std::net::AddrParseError| error.to_string())?;
+        if address.ip().is_loopback() {
+            return Ok(Self(address));
+        }
+        Err("it is not an address of this machine alone: use 127.0.0.1, and a tunnel with a log-in of its own for others".to_owned())
     }
-    let listener = TcpListener::bind(address).await.map_err(|error| {
+}
+
+/// Listens, on this machine alone.
+pub(crate) async fn bind(Loopback(address): Loopback, tokens: Tokens) -> Result<HttpDoor, Trouble> {
+    let refused = |error: std::io::Error| {
         Trouble::new("address-refused", format!("`{address}` cannot be listened to: {error}"))
-    })?;
-    Ok(HttpDoor { listener, tokens: Arc::new(tokens) })
+    };
+    let listener = TcpListener::bind(address).await.map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    Ok(HttpDoor { listener, address, tokens: Arc::new(tokens) })
 }
 
 impl HttpDoor {
-    pub(crate) fn address(&self) -> std::io::Result<SocketAddr> {
-        self.listener.local_addr()
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Serves until the process ends.
@@ -89,9 +97,9 @@ impl HttpDoor {
         make: impl Fn() -> S + Send + Sync + 'static,
     ) -> Result<(), Trouble> {
         let config = StreamableHttpServerConfig::default()
-            .with_allowed_hosts(["localhost", "127.0.0.1", "::1", "[::1]"])
-            .with_allowed_origins(OWN_ORIGINS)
-            .with_max_request_body_bytes(BODY_BYTES);
+            .with_allowed_hosts(own_names(self.address))
+            .with_allowed_origins(own_origins(self.address))
+            .with_max_request_body_bytes(REQUEST_BYTES);
         let guests = Arc::new(Guests::new(IDLE_TIME));
         let service = StreamableHttpService::new(move || Ok(make()), Arc::clone(&guests.sessions), config);
         let (room, lobby) = (Arc::new(Semaphore::new(CONNECTIONS)), Lobby::default());
@@ -170,12 +178,17 @@ async fn serve<S: ServerHandler>(
     let Some(permit) = guests.enter(&who) else {
         return words(StatusCode::TOO_MANY_REQUESTS, "this token has too many requests under way\n");
     };
-    let session = session_id(request.headers());
-    if session.as_deref().is_some_and(|session| guests.is_anothers(session, &who)) {
-        // As if it were none: whoever only guessed learns nothing.
-        return words(StatusCode::NOT_FOUND, "there is no such session\n");
-    }
     let (mut parts, body) = request.into_parts();
+    let session = session_id(&parts.headers);
+    let mut in_use = None;
+    match session.as_deref().map(|session| guests.whose(session, &who)) {
+        Some(Whose::Own(hand)) => in_use = Some(hand),
+        // As if it were none, to the letter: whoever only guessed learns nothing.
+        Some(Whose::Anothers) => {
+            drop(parts.headers.insert(SESSION, header::HeaderValue::from_static("none")))
+        }
+        Some(Whose::Nobodys) | None => {}
+    }
     parts.extensions.insert(claims);
     let body = match whole(body, BODY_TIME).await {
         Ok(body) => body,
@@ -183,12 +196,16 @@ async fn serve<S: ServerHandler>(
     };
     let response = service.handle(Request::from_parts(parts, body)).await;
     if let (None, Some(opened)) = (session, session_id(response.headers())) {
-        guests.opened(&opened, &who).await;
+        match guests.opened(&opened, &who).await {
+            Ok(hand) => in_use = Some(hand),
+            Err(TooMany) => return words(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_SESSIONS),
+        }
     }
+    let under_way = (permit, in_use);
     // It is under way until all of it is said.
     response.map(|body| {
         body.map_frame(move |frame| {
-            let _ = &permit;
+            let _ = &under_way;
             frame
         })
         .boxed()
@@ -200,15 +217,18 @@ async fn whole<B>(body: B, time: Duration) -> Result<Full<Bytes>, Response<Body>
 where
     B: hyper::body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {
-    match tokio::time::timeout(time, Limited::new(body, BODY_BYTES).collect()).await {
+    match tokio::time::timeout(time, Limited::new(body, REQUEST_BYTES).collect()).await {
         Ok(Ok(body)) => Ok(Full::new(body.to_bytes())),
-        Ok(Err(_)) => Err(words(StatusCode::PAYLOAD_TOO_LARGE, "the request is cut off, or too large\n")),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Err(words(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE))
+        }
+        Ok(Err(_)) => Err(words(StatusCode::BAD_REQUEST, "the request is cut off\n")),
         Err(_) => Err(words(StatusCode::REQUEST_TIMEOUT, "the request did not come to its end\n")),
     }
 }
 
 fn session_id(headers: &HeaderMap) -> Option<String> {
-    headers.get("mcp-session-id")?.to_str().ok().map(str::to_owned)
+    headers.get(SESSION)?.to_str().ok().map(str::to_owned)
 }
 
 /// Why somebody is not let in.
@@ -259,6 +279,23 @@ fn is_own_origin(headers: &HeaderMap) -> bool {
         let uri = origin.to_str().ok().and_then(|text| text.parse::<http::Uri>().ok());
         uri.as_ref().and_then(http::Uri::authority).is_some_and(is_own)
     })
+}
+
+/// Returns what this machine is called, as rmcp looks at it once more. There is more than one address of a machine alone.
+fn own_names(address: SocketAddr) -> Vec<String> {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    };
+    ["localhost", "127.0.0.1", "[::1]", &ip].map(str::to_owned).to_vec()
+}
+
+fn own_origins(address: SocketAddr) -> Vec<String> {
+    let names = own_names(address);
+    ["http", "https"]
+        .iter()
+        .flat_map(|scheme| names.iter().map(move |name| format!("{scheme}://{name}:*")))
+        .collect()
 }
 
 fn is_own(authority: &http::uri::Authority) -> bool {
@@ -363,7 +400,7 @@ mod tests {
         let refused =
             |body: Result<Full<Bytes>, Response<Body>>| body.map(drop).map_err(|refused| refused.status());
         assert_eq!(refused(whole(Silent, Duration::ZERO).await), Err(StatusCode::REQUEST_TIMEOUT));
-        let large = Full::new(Bytes::from(vec![b' '; BODY_BYTES + 1]));
+        let large = Full::new(Bytes::from(vec![b' '; REQUEST_BYTES + 1]));
         assert_eq!(refused(whole(large, BODY_TIME).await), Err(StatusCode::PAYLOAD_TOO_LARGE));
         assert_eq!(refused(whole(Full::new(Bytes::from_static(b"{}")), BODY_TIME).await), Ok(()));
     }

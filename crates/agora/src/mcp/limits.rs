@@ -17,10 +17,12 @@ use super::desk::Opened;
 pub(crate) struct Turns(Mutex<HashMap<Name, Arc<tokio::sync::Mutex<()>>>>);
 
 impl Turns {
-    pub(crate) async fn take(&self, client: &Client) -> OwnedMutexGuard<()> {
+    pub(crate) async fn take(&self, counted_as: &Name) -> OwnedMutexGuard<()> {
         let turn = {
             let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(turns.entry(client.counted_as.clone()).or_default())
+            // Whoever has a turn, or waits for one, has a hand on it.
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(turns.entry(counted_as.clone()).or_default())
         };
         turn.lock_owned().await
     }
@@ -106,6 +108,26 @@ mod tests {
     use agora_core::bundle::OnLimit;
 
     use super::*;
+
+    #[tokio::test]
+    async fn only_turns_that_somebody_has_or_waits_for_are_kept() {
+        let turns = Turns::default();
+        let (ann, bob): (Name, Name) = ("mcp.ann".parse().unwrap(), "mcp.bob".parse().unwrap());
+        let anns = turns.take(&ann).await;
+        drop(turns.take(&bob).await);
+        let mut next = std::pin::pin!(turns.take(&ann));
+        tokio::select! {
+            biased;
+            _ = &mut next => panic!("they come one after the other"),
+            () = std::future::ready(()) => {}
+        }
+        let known = |turns: &Turns| turns.0.lock().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(known(&turns), [ann.clone()]);
+        drop(anns);
+        drop(next.await);
+        drop(turns.take(&bob).await);
+        assert_eq!(known(&turns), [bob]);
+    }
 
     fn usd(usd: f64) -> Budget {
         Budget { usd: Some(usd), ..Budget::default() }

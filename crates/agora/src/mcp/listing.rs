@@ -8,6 +8,7 @@ use agora_core::provider::ledger::{DispatchRow, Filter, LedgerError};
 use rmcp::model::{ErrorData, ListResourcesResult, Resource};
 
 use super::Trouble;
+use super::bounds::named;
 use super::client::Client;
 use super::desk::{Desk, Opened};
 use super::resources::{PAGE, internal, thread_uri};
@@ -82,8 +83,8 @@ impl Desk {
 
 /// Says that a cursor is none that was given out.
 pub(super) fn no_such_cursor(cursor: &str) -> ErrorData {
-    let shown: String = cursor.chars().take(64).collect();
-    ErrorData::invalid_params(format!("there is no page after the cursor `{shown}`: begin without one"), None)
+    let words = format!("there is no page after the cursor `{}`: begin without one", named(cursor));
+    ErrorData::invalid_params(words, None)
 }
 
 fn resource(row: &DispatchRow) -> Resource {

@@ -12,7 +12,7 @@
 //!  limits      how much one client may start                       workspaces what an agent may be given to work on
 //!  reach       which threads a client may see and touch            handing_on what an agent's dispatches get instead of its token
 //!  resources, listing, listening  the rest of what does not fit, which of it there is, and who hears of it
-//!  entrance    a client's first words                              http, lobby, token, guests   the same over a socket, for who has a token
+//!  lines, entrance  messages on standard input, and a client's first ones   http, lobby, token, guests   the same over a socket, for who has a token
 //! ```
 //!
 //! The modules that others see are for `examples/mcp_fixtures`, which stands in for the server before a conformance suite.
@@ -36,6 +36,7 @@ mod handing_on;
 mod heard;
 mod http;
 mod limits;
+mod lines;
 mod listening;
 mod listing;
 mod lobby;
@@ -59,6 +60,7 @@ mod workspaces;
 pub(crate) use around::{Around, Trouble};
 pub(crate) use desk::Desk;
 pub(crate) use entrance::Entrance;
-pub(crate) use http::bind;
+pub(crate) use http::{Loopback, bind};
+pub(crate) use lines::Lines;
 pub(crate) use server::Server;
 pub(crate) use token::Tokens;

@@ -10,7 +10,7 @@ use rmcp::model::{ErrorData, ReadResourceResult, ResourceContents, ResourceTempl
 use serde_json::{Value, json};
 
 use super::Trouble;
-use super::bounds::{MOST_BYTES, clipped, on_wire, wire_bytes};
+use super::bounds::{MOST_BYTES, clipped, named, on_wire, wire_bytes};
 use super::client::Client;
 use super::desk::{Desk, Opened};
 use super::standing::{question_word, state_word};
@@ -18,6 +18,8 @@ use super::standing::{question_word, state_word};
 /// What one page of a resource takes of the wire: with its frame, no more than a model may be given.
 pub(super) const PAGE: usize = MOST_BYTES - 2 * 1024;
 const ENTRIES: usize = 100;
+/// An address is said again with what it names. The longest of ours is shorter.
+const ADDRESS_BYTES: usize = 256;
 
 /// What of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +33,7 @@ enum Part {
 /// A resource's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    pub(crate) thread: ThreadId,
+    thread: ThreadId,
     part: Part,
     /// From where on: a byte, or for events an entry.
     offset: u64,
@@ -43,7 +45,7 @@ pub(crate) fn thread_uri(thread: &ThreadId) -> String {
 
 impl Address {
     pub(crate) fn parse(uri: &str) -> Option<Self> {
-        let rest = uri.strip_prefix("agora://threads/")?;
+        let rest = uri.strip_prefix("agora://threads/").filter(|_| uri.len() <= ADDRESS_BYTES)?;
         let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
         let (thread, part) = path.split_once('/').map_or((path, None), |(thread, part)| (thread, Some(part)));
         let part = match part {
@@ -97,7 +99,7 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
         template(
             "/events{?offset}",
             "events",
-            "What happened to a thread, one JSON object a line.",
+            "What happened to a thread, one JSON object a line. A line that is longer than a page is cut, and then no JSON: it says how many bytes are missing.",
             "application/jsonl",
         ),
         template(
@@ -117,15 +119,7 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
 
 impl Desk {
     pub(crate) async fn read(&self, client: &Client, uri: &str) -> Result<ReadResourceResult, ErrorData> {
-        let unknown = || {
-            ErrorData::resource_not_found(format!("there is no resource `{uri}`"), Some(json!({"uri": uri})))
-        };
-        let address = Address::parse(uri).ok_or_else(unknown)?;
-        let opened = self.opened().await.map_err(internal)?;
-        let thread = opened.agora.thread(&address.thread).await.map_err(|_| unknown())?;
-        if !self.reaches(opened, client, thread.id()).await.map_err(internal)? {
-            return Err(unknown());
-        }
+        let (opened, address, thread) = self.addressed(client, uri).await?;
         let (text, next) = self.page(opened, &address, &thread).await.map_err(internal)?;
         let mut contents = vec![ResourceContents::text(text, uri).with_mime_type(address.mime_type())];
         if let Some(next) = next {
@@ -133,6 +127,16 @@ impl Desk {
             contents.push(ResourceContents::text(words, address.next(next)).with_mime_type("text/plain"));
         }
         Ok(ReadResourceResult::new(contents))
+    }
+
+    /// Finds the thread that a resource is of. One that the client does not reach is not there, and nothing is said about what is near it.
+    async fn addressed(&self, client: &Client, uri: &str) -> Result<(&Opened, Address, Thread), ErrorData> {
+        let unknown = || no_such_resource(uri);
+        let address = Address::parse(uri).ok_or_else(unknown)?;
+        let opened = self.opened().await.map_err(internal)?;
+        let thread = opened.agora.thread(&address.thread).await.map_err(|_| unknown())?;
+        let is_reached = self.reaches(opened, client, thread.id()).await.map_err(internal)?;
+        if is_reached { Ok((opened, address, thread)) } else { Err(unknown()) }
     }
 
     /// Reads a page, and says where the next one begins.
@@ -249,13 +253,13 @@ impl Changes {
 }
 
 impl Desk {
-    /// Begins to listen to a thread.
-    pub(crate) async fn changes(&self, client: &Client, address: &Address) -> Result<Changes, Trouble> {
-        let opened = self.opened().await?;
-        let watch = opened.engine.world().ledger.watch().map_err(|error| self.ledger_trouble(error))?;
-        let thread = self.thread(opened, client, address.thread.as_str()).await?;
-        let seen = thread.view().await.map_err(|error| self.explain(error))?.seen;
-        Ok(Changes { engine: opened.engine.clone(), thread: address.thread.clone(), watch, seen })
+    /// Begins to listen to what a resource is of.
+    pub(crate) async fn changes(&self, client: &Client, uri: &str) -> Result<Changes, ErrorData> {
+        let (opened, address, thread) = self.addressed(client, uri).await?;
+        let watch = opened.engine.world().ledger.watch();
+        let watch = watch.map_err(|error| internal(self.ledger_trouble(error)))?;
+        let seen = thread.view().await.map_err(|error| internal(self.explain(error)))?.seen;
+        Ok(Changes { engine: opened.engine.clone(), thread: address.thread, watch, seen })
     }
 }
 
@@ -275,6 +279,11 @@ fn cut(bytes: &[u8], offset: u64) -> (String, Option<u64>) {
         text.push(character);
     }
     (text, (taken < bytes.len()).then_some(offset + taken as u64))
+}
+
+fn no_such_resource(uri: &str) -> ErrorData {
+    let uri = named(uri);
+    ErrorData::resource_not_found(format!("there is no resource `{uri}`"), Some(json!({"uri": uri})))
 }
 
 pub(crate) fn internal(trouble: Trouble) -> ErrorData {

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use agora_engine::BundleKind;
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, ErrorData, GetTaskParams, GetTaskResult,
-    Implementation, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-    ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig, SubscribeRequestParams,
-    SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CustomRequest, CustomResult, ErrorCode,
+    ErrorData, GetTaskParams, GetTaskResult, Implementation, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig,
+    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use serde::Serialize;
 
 use super::Trouble;
 use super::arguments::read;
-use super::bounds::{done, refused};
+use super::bounds::{done, named, refused};
 use super::client::{Client, Connection};
 use super::desk::Desk;
 use super::listening::{self, Full, Listening};
@@ -24,6 +24,27 @@ use super::listing::no_such_cursor;
 use super::resources::{Address, internal, templates};
 use super::tools::{INSTRUCTIONS, Name};
 use super::waiting::{Call, CallError, Waited};
+
+/// What this server answers, where the `params` are what the protocol says. rmcp reads what they do not fit as a method of somebody's own.
+const METHODS: [&str; 17] = [
+    "completion/complete",
+    "initialize",
+    "ping",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/templates/list",
+    "resources/unsubscribe",
+    "server/discover",
+    "subscriptions/listen",
+    "tasks/cancel",
+    "tasks/get",
+    "tasks/update",
+    "tools/call",
+    "tools/list",
+];
 
 /// A server for the clients of one connection.
 #[derive(Debug)]
@@ -125,7 +146,10 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(name) = Name::parse(&request.name) else {
-            return Err(ErrorData::invalid_params(format!("there is no tool `{}`", request.name), None));
+            return Err(ErrorData::invalid_params(
+                format!("there is no tool `{}`", named(&request.name)),
+                None,
+            ));
         };
         match self.call(name, request, &context).await {
             Ok(response) => Ok(response),
@@ -166,9 +190,6 @@ impl ServerHandler for Server {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let address = Address::parse(&request.uri).ok_or_else(|| {
-            ErrorData::resource_not_found(format!("there is no resource `{}`", request.uri), None)
-        })?;
         let full = |Full| {
             let words = format!(
                 "you listen to {} resources, and more are not told: unsubscribe from some",
@@ -177,7 +198,7 @@ impl ServerHandler for Server {
             ErrorData::invalid_request(words, None)
         };
         self.listening.room_for(&request.uri).map_err(full)?;
-        let mut changes = self.desk.changes(&self.client(&context), &address).await.map_err(internal)?;
+        let mut changes = self.desk.changes(&self.client(&context), &request.uri).await?;
         let (peer, uri) = (context.peer.clone(), request.uri.clone());
         let told = tokio::spawn(async move {
             while changes.next().await {
@@ -214,8 +235,12 @@ impl ServerHandler for Server {
         let client = self.client(context.request_context());
         let mut told = tokio::task::JoinSet::new();
         for uri in uris {
-            let Some(address) = Address::parse(&uri) else { continue };
-            let mut changes = self.desk.changes(&client, &address).await.map_err(internal)?;
+            let mut changes = match self.desk.changes(&client, &uri).await {
+                Ok(changes) => changes,
+                // What is not there does not change, and is no reason to hear nothing of the others.
+                Err(error) if error.code == ErrorCode::RESOURCE_NOT_FOUND => continue,
+                Err(error) => return Err(error),
+            };
             let sink = context.sink().clone();
             told.spawn(async move {
                 while changes.next().await {
@@ -227,6 +252,22 @@ impl ServerHandler for Server {
         }
         context.cancelled().await;
         Ok(())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = named(&request.method);
+        Err(if METHODS.contains(&method.as_str()) {
+            ErrorData::invalid_params(
+                format!("the `params` of `{method}` are not what the protocol says"),
+                None,
+            )
+        } else {
+            ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method `{method}`"), None)
+        })
     }
 
     async fn get_task(

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::Trouble;
 use super::asking::{Outcome, response};
-use super::bounds::{done, page};
+use super::bounds::{clipped, done, named, page};
 use super::client::{Asking, Client};
 use super::desk::{Desk, Opened};
 use super::heard::News;
@@ -20,6 +20,8 @@ use super::resources::internal;
 
 /// What a client is asked to wait between two looks.
 const POLL_MS: u64 = 500;
+/// What is said at most of what was filled in and does not fit.
+const WORDS_BYTES: usize = 1024;
 
 impl Desk {
     /// Finds the thread that a task is. A task is its client's alone: the thread can be waited for by others, and they are asked by
@@ -29,7 +31,7 @@ impl Desk {
         client: &Client,
         id: &str,
     ) -> Result<(&Opened, Thread), ErrorData> {
-        let unknown = || ErrorData::invalid_params(format!("there is no task `{id}`"), None);
+        let unknown = || ErrorData::invalid_params(format!("there is no task `{}`", named(id)), None);
         let thread = id.parse().map_err(|_| unknown())?;
         let opened = self.opened().await.map_err(internal)?;
         let thread = opened.agora.thread(&thread).await.map_err(|_| unknown())?;
@@ -111,6 +113,7 @@ impl Desk {
         match self.decided(opened, client, &open.id, filled).await.map_err(internal)? {
             Outcome::Moved | Outcome::Closed | Outcome::Left => Ok(()),
             Outcome::Unfit(words) => {
+                let words = clipped(&words, WORDS_BYTES, None);
                 Err(ErrorData::invalid_params(format!("that was not taken: {words}"), None))
             }
         }

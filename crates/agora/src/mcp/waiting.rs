@@ -68,6 +68,17 @@ struct Awaited {
     is_heard: bool,
 }
 
+impl Awaited {
+    fn rests(&self) -> bool {
+        matches!(self.standing, Standing::Rests)
+    }
+
+    /// Tells whether it has ended, and the client was not told.
+    fn is_news(&self) -> bool {
+        self.rests() && !self.is_heard
+    }
+}
+
 impl Desk {
     pub(crate) async fn wait(
         &self,
@@ -181,7 +192,7 @@ impl Waiting<'_> {
                 }
                 continue;
             }
-            if let Some(status) = self.status(&awaited).await? {
+            if let Some(status) = self.status(&awaited) {
                 return self.reply(status, &awaited).await;
             }
             self.progress.tell(how_far(&awaited)).await;
@@ -229,18 +240,19 @@ impl Waiting<'_> {
         }
     }
 
-    /// Returns how the call ends, if it does.
-    async fn status(&self, awaited: &[Awaited]) -> Result<Option<WaitStatus>, Trouble> {
-        let resting = awaited.iter().filter(|awaited| matches!(awaited.standing, Standing::Rests)).count();
+    /// Returns how the call ends, if it does. Of what runs and what has been told, only the first can bring something new: while there is
+    /// some of it, an end that was told does not end the call again.
+    fn status(&self, awaited: &[Awaited]) -> Option<WaitStatus> {
+        let all_rest = awaited.iter().all(Awaited::rests);
         let ends = match self.until {
-            Until::Any => resting > 0,
-            Until::All => resting == awaited.len(),
+            Until::Any => all_rest || awaited.iter().any(Awaited::is_news),
+            Until::All => all_rest,
         };
-        Ok(match (awaited.is_empty(), ends) {
+        match (awaited.is_empty(), ends) {
             (true, _) => Some(WaitStatus::Nothing),
             (false, true) => Some(WaitStatus::Ended),
             (false, false) => None,
-        })
+        }
     }
 
     /// Gives the wait to the client, where it can wait by itself, can be asked, and waits for one thing that is its own.
@@ -333,18 +345,18 @@ impl Waiting<'_> {
         }
         // What is new comes first: where not all fits, the next call has the rest.
         let mut ordered: Vec<&Awaited> = awaited.iter().collect();
-        ordered.sort_by_key(|awaited| (!matches!(awaited.standing, Standing::Rests), awaited.is_heard));
+        ordered.sort_by_key(|awaited| (!awaited.rests(), awaited.is_heard));
         let mut replies = Vec::new();
         for awaited in &ordered {
             replies.push(self.desk.thread_reply(&awaited.thread).await?);
         }
         let (threads, left) = page(&replies);
         let (told, untold) = ordered.split_at(threads.len());
-        for awaited in told.iter().filter(|awaited| matches!(awaited.standing, Standing::Rests)) {
+        for awaited in told.iter().filter(|awaited| awaited.rests()) {
             self.was_told(news(&awaited.thread, &awaited.standing));
         }
-        let untold = untold.iter().filter(|awaited| matches!(awaited.standing, Standing::Rests)).count();
-        let others = awaited.iter().any(|awaited| !matches!(awaited.standing, Standing::Rests));
+        let untold = untold.iter().filter(|awaited| awaited.is_news()).count();
+        let others = !awaited.iter().all(Awaited::rests);
         let mut next = what_next(status, others, untold);
         if !self.by_name && status == WaitStatus::Ended && self.still_asked().await?.is_some() {
             next.push_str(
@@ -385,7 +397,7 @@ fn news(thread: &Thread, standing: &Standing) -> Option<News> {
 
 /// Says how far the threads are.
 fn how_far(awaited: &[Awaited]) -> String {
-    let ended = awaited.iter().filter(|awaited| matches!(awaited.standing, Standing::Rests)).count();
+    let ended = awaited.iter().filter(|awaited| awaited.rests()).count();
     match awaited {
         [only] => format!("{} is under way", only.thread.id()),
         _ => format!("{ended} of {} ended", awaited.len()),

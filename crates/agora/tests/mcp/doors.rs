@@ -6,12 +6,34 @@ use std::net::TcpStream;
 use serde_json::{Value, json};
 
 use crate::support::{ASKS, Place};
-use crate::web::{Web, listen, message, post, token};
+use crate::web::{Web, listen, listen_on, message, post, token};
 
 fn place() -> Place {
     let place = Place::new();
     place.agent("asker", ASKS);
     place
+}
+
+/// Opens a session, and returns the headers of what belongs to it.
+fn opened(address: &str, token: &str) -> String {
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}});
+    let said = post(address, token, "", &hello);
+    let line = said.head.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
+    format!("Mcp-Session-Id: {}\r\nMCP-Protocol-Version: 2025-11-25\r\n", line.unwrap())
+}
+
+#[test]
+fn sessions_that_are_left_behind_end_for_new_ones() {
+    let place = place();
+    let (address, _server) = listen(&place);
+    let (many, other) = (token(&place, "many", "0"), token(&place, "other", "0"));
+    let others = opened(&address, &other);
+    let sessions: Vec<String> = (0..70).map(|_| opened(&address, &many)).collect();
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let said = |token: &str, session: &str| post(&address, token, session, &ready).status;
+    assert_eq!((said(&many, &sessions[5]), said(&many, &sessions[6])), ("404".to_owned(), "202".to_owned()));
+    assert_eq!((said(&many, &sessions[69]), said(&other, &others)), ("202".to_owned(), "202".to_owned()));
 }
 
 #[test]
@@ -20,18 +42,17 @@ fn a_session_belongs_to_the_token_that_opened_it() {
     let (address, _server) = listen(&place);
     let (own, other) = (token(&place, "one", "0"), token(&place, "other", "0"));
     let deep = token(&place, "one", "1");
-    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}});
-    let said = post(&address, &own, "", &hello);
-    let line = said.head.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
-    let session = format!("Mcp-Session-Id: {}\r\nMCP-Protocol-Version: 2025-11-25\r\n", line.unwrap());
+    let session = opened(&address, &own);
     let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     assert_eq!(post(&address, &own, &session, &ready).status, "202");
     let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
         "name": "agora_questions_list", "arguments": {}}});
     // Also a token of the same name is another, when it is an agent's.
+    let nobodys = "Mcp-Session-Id: nowhere\r\nMCP-Protocol-Version: 2025-11-25\r\n";
     for stranger in [&other, &deep] {
-        assert_eq!(post(&address, stranger, &session, &call).status, "404");
+        let [anothers, nobodys] = [&session, nobodys].map(|session| post(&address, stranger, session, &call));
+        assert_eq!(anothers.status, "404");
+        assert_eq!((anothers.status, anothers.body), (nobodys.status, nobodys.body), "they sound alike");
     }
     let answered = message(&post(&address, &own, &session, &call));
     assert_eq!(answered["result"]["structuredContent"], json!({"questions": []}), "{answered}");
@@ -66,6 +87,17 @@ fn a_state_counts_once_and_for_its_token() {
     let again = own.call("agora_wait", json!({"threads": [thread]}));
     let ended = back(&own, &again["result"]["requestState"], fill);
     assert_eq!(ended["result"]["structuredContent"]["status"], "ended", "{ended}");
+}
+
+#[test]
+fn every_address_of_this_machine_is_served() {
+    let place = place();
+    let (address, _server) = listen_on(&place, "127.0.0.2:0");
+    let web = Web::new(&address, &token(&place, "one", "0"), json!({}));
+    for origin in [String::new(), format!("Origin: http://{address}\r\n")] {
+        let listed = web.request_with(&origin, "tools/list", json!({}));
+        assert_eq!(listed["result"]["tools"].as_array().map(Vec::len), Some(9), "{listed}");
+    }
 }
 
 #[test]

@@ -121,15 +121,17 @@ fn arguments_that_are_too_large_too_many_or_unknown_are_refused_and_the_server_l
     assert_eq!(tool["error"]["code"], -32602, "{tool}");
     let method = wire.request("agora/register", json!({}));
     assert_eq!(method["error"]["code"], -32601, "{method}");
-    // A line that is longer than any request, and one that is none: dropped.
-    wire.send_text(&"y".repeat(5 << 20));
-    wire.send_text("{not json");
-    let envs = loop {
-        let said = wire.call("agora_envs_list", json!({}));
-        if said.get("result").is_some() {
-            break said;
-        }
-    };
+    // Each input is small enough, and all of them are too much.
+    let inputs = vec![json!({"task": "x".repeat(1_000_000)}); 5];
+    let large = wire.call("agora_dispatch", json!({"subagent": "asker", "inputs": inputs}));
+    assert_eq!(large["error"]["code"], -32600, "{large}");
+    assert!(large["error"]["message"].as_str().unwrap().contains("larger than 4 MiB"), "{large}");
+    for (line, code) in [("y".repeat(5 << 20), -32600), ("{not json".to_owned(), -32700)] {
+        wire.send_text(&line);
+        let said = wire.receive();
+        assert_eq!((said.get("id"), &said["error"]["code"]), (None, &json!(code)), "{said}");
+    }
+    let envs = wire.call("agora_envs_list", json!({}));
     assert_eq!(envs["result"]["isError"], false);
     assert_eq!(place.cli.run(&["ls", "--json"]).json(), json!([]), "nothing was dispatched");
 }
@@ -371,7 +373,7 @@ fn over_http_a_token_comes_first_and_pages_are_sent_away() {
     assert_eq!(post(&format!("{host}Authorization: Basic {token}\r\n")), "401");
     assert_eq!(post(&format!("Host: evil.example\r\n{bearer}")), "403");
     assert_eq!(post(&format!("{host}{bearer}Origin: http://evil.example\r\n")), "403");
-    let refused = place.cli.run(&["mcp", "--http", "0.0.0.0:0"]).failure(3);
+    let refused = place.cli.run(&["mcp", "--http", "0.0.0.0:0"]).failure(2);
     assert!(refused.contains("not an address of this machine alone"), "{refused}");
 }
 

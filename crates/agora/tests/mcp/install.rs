@@ -55,6 +55,20 @@ fn a_file_that_cannot_be_changed_safely_is_left_alone() {
 }
 
 #[test]
+fn a_link_to_nothing_stays_one() {
+    let place = Place::new();
+    let link = place.cli.work().join(".mcp.json");
+    std::os::unix::fs::symlink("elsewhere/mcp.json", &link).unwrap();
+    let said = place.cli.run(&["mcp", "install", "--client", "claude"]).failure(2);
+    assert!(said.contains("is a link to a file that is not there"), "{said}");
+    assert_eq!(fs::read_link(&link).unwrap(), std::path::Path::new("elsewhere/mcp.json"));
+    // Once there is something, it is what is written.
+    place.cli.write("elsewhere/mcp.json", "{}\n");
+    place.cli.run(&["mcp", "install", "--client", "claude"]).success();
+    assert!(link.is_symlink() && fs::read_to_string(&link).unwrap().contains("agora"));
+}
+
+#[test]
 fn comments_stay_where_a_client_reads_them() {
     let place = Place::new();
     let agora = "{\"args\":[\"mcp\"],\"command\":\"agora\"";

@@ -265,3 +265,20 @@ fn of_many_inputs_none_runs_when_one_is_refused() {
         all.as_array().unwrap().iter().map(|row| row["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["cancelled", "finished"], "{all}");
 }
+
+#[test]
+fn a_key_is_for_one_call_with_all_that_it_starts() {
+    let place = place("");
+    let mut wire = Wire::start(&place, json!({}));
+    let call = |tasks: &[&str]| {
+        let inputs: Vec<Value> = tasks.iter().map(|task| json!({"task": task})).collect();
+        json!({"subagent": "quick", "inputs": inputs, "idempotencyKey": "nightly"})
+    };
+    let first = wire.done("agora_dispatch", call(&["a", "b"]))["dispatches"].clone();
+    for other in [&["a"][..], &["a", "b", "c"], &["a", "c"]] {
+        refused(&wire.call("agora_dispatch", call(other)), "idempotency-key-reused");
+    }
+    let again = wire.done("agora_dispatch", call(&["a", "b"]))["dispatches"].clone();
+    let threads = |started: &Value| [started[0]["threadId"].clone(), started[1]["threadId"].clone()];
+    assert_eq!((threads(&again), dispatched(&place)), (threads(&first), 2));
+}

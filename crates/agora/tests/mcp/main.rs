@@ -13,6 +13,7 @@ mod interop;
 mod limits;
 mod listed;
 mod orchestrator;
+mod refused;
 mod support;
 mod tasks;
 mod told;

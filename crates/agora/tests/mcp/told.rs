@@ -65,6 +65,54 @@ fn of_many_threads_the_end_of_each_is_told_once() {
 }
 
 #[test]
+fn an_end_that_was_told_does_not_end_the_wait_for_another() {
+    let place = place();
+    let gate = place.cli.share("gate", "");
+    place.agent("quick", "echo quickly done");
+    place.agent("patient", &format!("while [ ! -f '{}/go' ]; do sleep 0.05; done", gate.display()));
+    let mut wire = Wire::start(&place, json!({}));
+    let (quick, patient) = (wire.dispatch("quick"), wire.dispatch("patient"));
+    let both = json!({"threads": [quick, patient]});
+    let first = told(&mut wire, "agora_wait", both.clone());
+    assert_eq!((&first["status"], ids(&first["threads"], "threadId")[0].clone()), (&json!("ended"), quick));
+    // The same call again has something to wait for, and says so.
+    let meta = json!({"progressToken": 1});
+    let again = wire.post("tools/call", json!({"name": "agora_wait", "arguments": both, "_meta": meta}));
+    let said = wire.receive();
+    assert_eq!(said["params"]["message"], "1 of 2 ended", "{said}");
+    std::fs::write(gate.join("go"), "").unwrap();
+    let ended = &wire.answer(again)["result"]["structuredContent"];
+    assert_eq!((&ended["status"], ids(&ended["threads"], "threadId")[0].clone()), (&json!("ended"), patient));
+    // Where nothing runs there is nothing to wait for.
+    assert_eq!(told(&mut wire, "agora_wait", both)["status"], "ended");
+}
+
+/// Tells whether a process has children, also such as have ended and were not waited for.
+fn has_children(parent: u32) -> bool {
+    let stats = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut stats = stats.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+    // After the name, which may have anything in it, the state and the parent.
+    let of_parent =
+        |stat: &str| stat.rsplit(')').next().unwrap().split_whitespace().nth(1).map(str::to_owned);
+    stats.any(|stat| of_parent(&stat) == Some(parent.to_string()))
+}
+
+#[test]
+fn a_carrier_that_has_ended_leaves_nothing_behind() {
+    let place = place();
+    let gate = place.cli.share("gate", "");
+    place.agent("patient", &format!("while [ ! -f '{}/go' ]; do sleep 0.05; done", gate.display()));
+    let mut wire = Wire::start(&place, json!({}));
+    wire.dispatch("patient");
+    assert!(has_children(wire.child.id()), "somebody carries it");
+    std::fs::write(gate.join("go"), "").unwrap();
+    assert_eq!(told(&mut wire, "agora_wait", json!({}))["status"], "ended");
+    while has_children(wire.child.id()) {
+        place.cli.run(&["ls"]).success();
+    }
+}
+
+#[test]
 fn every_subagent_is_on_some_page_with_its_whole_schema() {
     let place = place();
     let values: Vec<String> = (0..10).map(|at| format!("alpha-long-value-{at}")).collect();
@@ -166,6 +214,29 @@ fn a_question_without_end_keeps_its_ids_and_says_what_is_missing() {
         assert_eq!(asked["options"].as_array().unwrap().len() as u64, options);
         assert!(subagent != "keys" || asked["partialState"]["key4999"] == 4_999);
     }
+}
+
+#[test]
+fn a_form_is_in_bounds_and_what_is_too_much_for_one_is_asked_plainly() {
+    let place = place();
+    let script = |items: usize, options: usize| {
+        format!(
+            r#"awk 'BEGIN {{ printf "{{\"questions\": ["; for (q = 0; q < {items}; q++) {{ printf "%s{{\"question\": \"Which?\", \"options\": [", q ? ", " : ""; for (i = 0; i < {options}; i++) printf "%s{{\"label\": \"option %04d\", \"description\": \"what it means, in as many words as it takes to say so\"}}", i ? ", " : "", i; printf "]}}" }} print "]}}" }}' > .agora/needs_input.json"#
+        )
+    };
+    place.agent("fits", &script(5, 200));
+    place.agent("overflows", &script(5, 1000));
+    let mut wire = Wire::start(&place, json!({"elicitation": {}}));
+    let mut asked = |subagent: &str| {
+        let thread = wire.dispatch(subagent);
+        let asked = wire.call("agora_wait", json!({"threads": [thread]}));
+        assert!(asked.to_string().len() <= MOST_BYTES, "{} bytes", asked.to_string().len());
+        asked["result"].clone()
+    };
+    let form = asked("fits");
+    assert_eq!(form["resultType"], "input_required", "{form}");
+    assert!(form.to_string().contains("(`agora inbox` shows all of it)"), "{form}");
+    assert_eq!(asked("overflows")["structuredContent"]["status"], "needs_input");
 }
 
 #[test]

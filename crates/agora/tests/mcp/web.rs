@@ -10,8 +10,11 @@ use crate::support::Place;
 
 /// Starts a server that listens, and returns its address.
 pub(crate) fn listen(place: &Place) -> (String, Listening) {
-    let mut child =
-        place.cli.command(&["mcp", "--http", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn().unwrap();
+    listen_on(place, "127.0.0.1:0")
+}
+
+pub(crate) fn listen_on(place: &Place, address: &str) -> (String, Listening) {
+    let mut child = place.cli.command(&["mcp", "--http", address]).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
     let line = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("http://"))).unwrap().unwrap();
     let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();

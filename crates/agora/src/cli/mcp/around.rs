@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::process::Child;
-use std::sync::{Mutex, PoisonError};
 
 use agora_core::ThreadId;
 use agora_engine::{Agora, Error};
@@ -20,14 +19,12 @@ use super::hints::{by_tools, for_user};
 pub(super) struct Program {
     config: Config,
     workspaces: Vec<PathBuf>,
-    /// Carriers that were started and not yet seen to have ended: nobody else waits for them while this process lives.
-    carriers: Mutex<Vec<Child>>,
 }
 
 impl Program {
     pub(super) fn new(config: Config, named: Vec<PathBuf>) -> Self {
         let workspaces = if named.is_empty() { config.repository().into_iter().collect() } else { named };
-        Self { config, workspaces, carriers: Mutex::default() }
+        Self { config, workspaces }
     }
 }
 
@@ -44,9 +41,7 @@ impl Around for Program {
             )
             .hint("nothing is lost: the next call tries again")
         })?;
-        let mut carriers = self.carriers.lock().unwrap_or_else(PoisonError::into_inner);
-        carriers.retain_mut(|carrier| matches!(carrier.try_wait(), Ok(None)));
-        carriers.push(started);
+        wait_aside(started);
         Ok(())
     }
 
@@ -64,6 +59,12 @@ impl Around for Program {
     fn workspaces(&self) -> Vec<PathBuf> {
         self.workspaces.clone()
     }
+}
+
+/// Waits for a carrier on a thread of its own, which costs a few pages: nobody else does while this process lives, and one that has ended and
+/// was not waited for keeps its place among the processes. Where there is no thread to be had, it does, until this process ends.
+fn wait_aside(mut carrier: Child) {
+    let _ = std::thread::Builder::new().name("carrier".to_owned()).spawn(move || carrier.wait());
 }
 
 fn trouble(failure: Failure) -> Trouble {

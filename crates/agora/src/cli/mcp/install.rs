@@ -189,9 +189,15 @@ fn home() -> Result<PathBuf, Failure> {
     variable_os("HOME").map(PathBuf::from).ok_or_else(|| Failure::outside("no-home", "`HOME` is not set"))
 }
 
+/// Reads a file that may not be there. A link to one that is not there is somebody's, and what they mean by it is not known.
 fn read(path: &Path) -> Result<String, Failure> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(text),
+        Err(_) if path.is_symlink() && !path.exists() => {
+            let words =
+                format!("`{}` is a link to a file that is not there; it was left alone", path.display());
+            Err(Failure::wrong("file-unreadable", words).hint("make that file, or take the link away"))
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => {
             Err(Failure::wrong("file-unreadable", format!("`{}` cannot be read", path.display()))

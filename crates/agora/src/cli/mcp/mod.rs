@@ -9,23 +9,18 @@ mod json_text;
 mod token;
 mod toml_text;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use rmcp::ServiceExt;
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
 
 use super::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::mcp::{Desk, Entrance, Server, Tokens, Trouble, bind};
+use crate::mcp::{Desk, Entrance, Lines, Loopback, Server, Tokens, Trouble, bind};
 use around::Program;
-
-/// A line that is longer is dropped: an input has 1 MiB at most, and escaping may double it.
-const LINE_BYTES: usize = 4 << 20;
 
 /// Let an agent drive agora: the MCP server
 #[derive(Debug, Args)]
@@ -42,7 +37,7 @@ pub(super) struct Mcp {
     workspace: Vec<PathBuf>,
     /// Serve over HTTP on this address, for who has a token
     #[arg(long, value_name = "ADDRESS:PORT")]
-    http: Option<SocketAddr>,
+    http: Option<Loopback>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -61,7 +56,7 @@ impl Mcp {
     }
 }
 
-async fn serve(context: &Context, workspaces: Vec<PathBuf>, http: Option<SocketAddr>) -> Result<(), Failure> {
+async fn serve(context: &Context, workspaces: Vec<PathBuf>, http: Option<Loopback>) -> Result<(), Failure> {
     if let Some(missing) = workspaces.iter().find(|dir| !dir.is_dir()) {
         return Err(Failure::wrong(
             "workspace-refused",
@@ -79,19 +74,17 @@ async fn serve(context: &Context, workspaces: Vec<PathBuf>, http: Option<SocketA
 /// Serves the one client that started this process, until it closes its end.
 async fn serve_stdio(context: &Context, desk: Arc<Desk>) -> Result<(), Failure> {
     let (read, write) = stdio_pipes();
-    let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(LINE_BYTES);
     // A process's number comes back; with the moment it is this one's.
     let word = format!("{}-{}", std::process::id(), context.config.now().as_millis());
     let server = Server::alone(desk, &word);
     // A client that leaves before it said who it is has nothing to be told.
-    let Ok(running) = server.serve(Entrance::new(transport)).await else { return Ok(()) };
+    let Ok(running) = server.serve(Entrance::new(Lines::new(read, write))).await else { return Ok(()) };
     running.waiting().await.map(drop).map_err(|error| Failure::bug(error.to_string()))
 }
 
-async fn serve_http(context: &Context, desk: Arc<Desk>, address: SocketAddr) -> Result<(), Failure> {
+async fn serve_http(context: &Context, desk: Arc<Desk>, address: Loopback) -> Result<(), Failure> {
     let door = bind(address, tokens(context)?).await.map_err(failure)?;
-    let address = door.address().map_err(|error| Failure::bug(error.to_string()))?;
-    context.ui.note(format_args!("listening on http://{address}/mcp"));
+    context.ui.note(format_args!("listening on http://{}/mcp", door.address()));
     context
         .ui
         .hint("`agora mcp token` makes a token, which every request needs: `Authorization: Bearer TOKEN`");
