@@ -36,8 +36,9 @@ fn the_first_screen() {
     Set up:
       init         Set up: a login, a project's agents, settings
 
-    Also: doctor, subagent, capability, env, auth, trust, dispatch, thread, status, route, serve, mcp,
-          protocol, explain, deploy, sync, image, gc, completions.
+    Also: doctor, subagent, capability, env, auth, trust, dispatch, thread,
+          status, route, serve, mcp, protocol, explain, deploy, sync, image, gc,
+          completions.
 
     Options:
           --json              Print exactly one JSON document, also on error
@@ -48,6 +49,38 @@ fn the_first_screen() {
     Run `agora COMMAND --help` for its options and an example.
     Results go to standard output, everything else to standard error.
     "#);
+}
+
+/// Returns the commands that a help screen lists: a line each, or on the first screen also in a sentence.
+fn listed(help: &str) -> Vec<String> {
+    let also =
+        help.split_once("Also: ").and_then(|(_, rest)| rest.split_once('.')).map_or("", |(also, _)| also);
+    let own = help.split("\n\n").filter(|part| {
+        ["Run:", "Look:", "Set up:", "Commands:"].iter().any(|heading| part.starts_with(heading))
+    });
+    // A description that is wrapped goes on further in.
+    let lines = own.flat_map(str::lines).filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let names = lines.chain(also.split(',').map(str::trim));
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn no_help_is_wider_than_the_terminal() {
+    let cli = cli();
+    let (mut seen, mut waiting) = (0, vec![Vec::new()]);
+    while let Some(path) = waiting.pop() {
+        for flag in ["-h", "--help"] {
+            let arguments: Vec<String> = path.iter().cloned().chain([flag.to_owned()]).collect();
+            let help = run(cli.command(&arguments).env("COLUMNS", "80")).success();
+            let wide = help.lines().find(|line| line.chars().count() > 80);
+            assert_eq!(wide, None, "agora {}", arguments.join(" "));
+            if flag == "-h" {
+                waiting.extend(listed(&help).into_iter().map(|name| [path.as_slice(), &[name]].concat()));
+            }
+        }
+        seen += 1;
+    }
+    assert!(seen > 50, "only {seen} commands have been looked at");
 }
 
 #[test]

@@ -67,8 +67,9 @@ Look:
 Set up:
   init         Set up: a login, a project's agents, settings
 
-Also: doctor, subagent, capability, env, auth, trust, dispatch, thread, status, route, serve, mcp,
-      protocol, explain, deploy, sync, image, gc, completions.
+Also: doctor, subagent, capability, env, auth, trust, dispatch, thread,
+      status, route, serve, mcp, protocol, explain, deploy, sync, image, gc,
+      completions.
 
 Options:
 {options}{after-help}";
@@ -383,6 +384,9 @@ mod tests {
                     let help = sub.clone().render_long_help().to_string();
                     assert!(help.contains("Example"), "{path} has no example");
                     assert!(help.contains(&format!("  {path}")), "the example of {path} runs it");
+                    let after = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+                    let long = after.lines().find(|line| line.chars().count() > 80);
+                    assert_eq!(long, None, "a narrow terminal breaks an example of {path}");
                 }
             }
         }
