@@ -84,6 +84,25 @@ fn no_help_is_wider_than_the_terminal() {
 }
 
 #[test]
+fn help_is_found_by_those_who_ask_in_the_other_order() {
+    let cli = cli();
+    for path in [&[][..], &["run"], &["dispatch", "run"]] {
+        let asked = cli.run(&[&["help"], path].concat()).success();
+        assert_eq!(asked, cli.run(&[path, &["--help"]].concat()).success());
+    }
+    insta::assert_snapshot!(cli.run(&["help", "rnu"]).failure(2), @r"
+    error: unrecognized subcommand 'rnu'
+    hint: a similar command exists: `run`
+    hint: `agora --help` lists the commands
+    ");
+    insta::assert_snapshot!(cli.run(&["dispatch", "lits"]).failure(2), @r"
+    error: unrecognized subcommand 'lits'
+    hint: a similar subcommand exists: 'list'
+    hint: `agora dispatch --help` lists the commands
+    ");
+}
+
+#[test]
 fn explaining_shows_both_prompts() {
     let cli = cli();
     cli.write("style/NOTES.md", "small commits");

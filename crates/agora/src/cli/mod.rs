@@ -12,6 +12,7 @@ mod doctor;
 mod env;
 mod explain;
 mod gc;
+mod help;
 #[cfg(feature = "docker")]
 mod image;
 mod inbox;
@@ -34,7 +35,7 @@ use std::ffi::OsString;
 
 use agora_core::credential::Pattern;
 use agora_engine::{BundleKind, Namespace};
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::config::Config;
@@ -91,6 +92,12 @@ struct Arguments {
     namespace: Option<Namespace>,
     #[command(subcommand)]
     command: Command,
+}
+
+impl Arguments {
+    fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        Self::command().try_get_matches_from(arguments).and_then(|matches| Self::from_arg_matches(&matches))
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -152,6 +159,8 @@ enum Command {
     Explain(Later<explain::Explain>),
     #[command(hide = true)]
     Completions(Later<completions::Completions>),
+    #[command(hide = true)]
+    Help(Later<help::Help>),
     #[command(subcommand, hide = true)]
     Worker(Worker),
 }
@@ -186,10 +195,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Exit {
         .take_while(|argument| *argument != "--")
         .any(|argument| argument == "--json");
     let ui = Ui::new(if wants_json { Form::Json } else { Form::Text });
-    let parsed = Arguments::command()
-        .try_get_matches_from(arguments)
-        .and_then(|matches| Arguments::from_arg_matches(&matches));
-    let done = match parsed {
+    let done = match Arguments::read(arguments) {
         Ok(arguments) => perform(ui, arguments),
         Err(error) => usage(&error),
     };
@@ -203,6 +209,9 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
     // The probe takes the process apart, and must be alone in it: before a runtime, before anything.
     if let Command::Worker(Worker::Probe) = arguments.command {
         return probe().map(|()| Exit::Done);
+    }
+    if let Command::Help(Later(command)) = arguments.command {
+        return command.run();
     }
     // In every prompt of a shell: as cheap as can be.
     if let Command::Status(Later(command)) = &arguments.command
@@ -251,7 +260,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Sync(Later(command)) => command.run(&context).await,
             Command::Explain(Later(command)) => command.run(&context).await,
             Command::Completions(Later(command)) => command.run(&mut Arguments::command()),
-            Command::Worker(Worker::Probe) => Ok(()),
+            Command::Help(_) | Command::Worker(Worker::Probe) => Ok(()),
         };
         done.map(|()| Exit::Done)
     })
@@ -316,14 +325,26 @@ fn usage(error: &clap::Error) -> Result<Exit, Failure> {
             let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
             let (message, rest) = text.split_once("\n\n").unwrap_or((text, ""));
             let tips = rest.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
-            let usage = rest.lines().find(|line| line.starts_with("Usage: "));
+            let usage = rest.lines().find_map(|line| line.strip_prefix("Usage: "));
             let failure = Failure::wrong("usage", message.replace("\n  ", " "));
             let failure = tips.fold(failure, |failure, tip| failure.hint(tip));
-            Err(usage
-                .into_iter()
-                .fold(failure, |failure, usage| failure.hint(usage.replacen("Usage", "usage", 1))))
+            if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) {
+                let parent =
+                    usage.and_then(|usage| usage.split_once(" [")).map_or("agora", |(parent, _)| parent);
+                let failure = swapped(parent, word).into_iter().fold(failure, Failure::hint);
+                return Err(failure.hint(format!("`{parent} --help` lists the commands")));
+            }
+            Err(usage.into_iter().fold(failure, |failure, usage| failure.hint(format!("usage: {usage}"))))
         }
     }
+}
+
+/// Names the command that was meant where two letters changed places: in words this short clap's own measure does not see it.
+fn swapped(parent: &str, word: &str) -> Option<String> {
+    let command = Arguments::command();
+    let mut names = command.get_subcommands().map(clap::Command::get_name);
+    let meant = names.find(|name| parent == "agora" && strsim::osa_distance(name, word) == 1)?;
+    Some(format!("a similar command exists: `{meant}`"))
 }
 
 /// Parses an argument by its type's own constructor, whose error says what is wrong.
