@@ -41,10 +41,10 @@ fn the_first_screen() {
           completions.
 
     Options:
-          --json              Print exactly one JSON document, also on error
-          --namespace <NAME>  Whose names these are
       -h, --help              Print help
       -V, --version           Print version
+          --json              Print exactly one JSON document, also on error
+          --namespace <NAME>  The namespace to look names up in [default: default]
 
     Run `agora COMMAND --help` for its options and an example.
     Results go to standard output, everything else to standard error.
@@ -81,6 +81,39 @@ fn no_help_is_wider_than_the_terminal() {
         seen += 1;
     }
     assert!(seen > 50, "only {seen} commands have been looked at");
+}
+
+#[test]
+fn what_every_command_takes_stands_after_what_is_its_own() {
+    let cli = cli();
+    insta::assert_snapshot!(run(cli.command(&["apply", "-h"]).env("COLUMNS", "80")).success(), @r"
+    Bring a thread's work into your own tree
+
+    Usage: agora apply [OPTIONS] [ID]
+
+    Arguments:
+      [ID]  A dispatch, thread or question id, the beginning of one, a label, or `@`
+            for the last one [default: @]
+
+    Options:
+          --branch <NAME>  Make a branch of it, with the agent's own commits;
+                           nothing else changes
+          --commit         Commit it on the branch that is checked out
+          --patch          Print it as a patch, and change nothing
+          --yes            Also files that tools act upon as soon as they are there,
+                           and links that lead out of the tree
+      -h, --help           Print help (see more with '--help')
+
+    Everywhere:
+          --json              Print exactly one JSON document, also on error
+          --namespace <NAME>  The namespace to look names up in [default: default]
+
+    Examples:
+      agora apply @
+      agora apply t_7f3k --branch fix-parser
+      agora apply @ --patch | git apply --stat
+      agora dispatch apply @ --commit
+    ");
 }
 
 #[test]

@@ -79,16 +79,21 @@ const AFTER_HELP: &str = "\
 Run `agora COMMAND --help` for its options and an example.
 Results go to standard output, everything else to standard error.";
 
+/// What every command takes stands after what is its own.
+const EVERYWHERE: &str = "Everywhere";
+const LAST: usize = 1000;
+
 /// Dispatch headless coding agents, and answer their questions.
 #[derive(Debug, Parser)]
 #[command(name = "agora", version, help_template = HELP, after_help = AFTER_HELP, disable_help_subcommand = true)]
 #[command(arg_required_else_help = true, max_term_width = 100)]
 struct Arguments {
     /// Print exactly one JSON document, also on error
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE, display_order = LAST)]
     json: bool,
-    /// Whose names these are
+    /// The namespace to look names up in [default: default]
     #[arg(long, global = true, value_name = "NAME", env = "AGORA_NAMESPACE", hide_env = true, value_parser = parse::<Namespace>)]
+    #[arg(help_heading = EVERYWHERE, display_order = LAST)]
     namespace: Option<Namespace>,
     #[command(subcommand)]
     command: Command,
