@@ -177,6 +177,30 @@ fn explaining_shows_both_prompts() {
 }
 
 #[test]
+fn explaining_shows_what_a_command_is() {
+    let cli = cli();
+    cli.run(&[
+        "subagent",
+        "register",
+        "--name",
+        "lint",
+        "--runtime",
+        "command",
+        "--",
+        "./lint.sh",
+        "--strict",
+    ])
+    .success();
+    let text = cli.run(&["explain", "lint"]).success();
+    let shown: Vec<&str> = text.lines().skip(1).take(2).collect();
+    assert_eq!(shown, ["runtime:     command", r#"command:     ["./lint.sh","--strict"]"#]);
+    assert_eq!(
+        cli.run(&["explain", "lint", "--json"]).json()["command"],
+        serde_json::json!(["./lint.sh", "--strict"])
+    );
+}
+
+#[test]
 fn explaining_the_wall_of_a_container_tells_what_is_in_it() {
     let cli = cli();
     cli.settings("[target.box]\ncompute = \"docker\"\nnetwork = \"none\"\n");
