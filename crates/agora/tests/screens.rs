@@ -19,7 +19,7 @@ fn the_first_screen() {
     Usage: agora [OPTIONS] <COMMAND>
 
     Run:
-      demo         See an agent ask, wait for free and go on: in seconds, no account
+      demo         See an agent ask, wait at no cost, go on: in seconds, no account
       run          Run an agent on a task, in this repository
       inbox        Answer the questions that are open, one by one
       answer       Answer a question; the work goes on where it stopped
@@ -313,6 +313,21 @@ fn an_error_has_what_failed_why_and_what_next() {
     "#);
     insta::assert_snapshot!(cli.run(&["capability", "register", "--name", "c d", "--from", "cap"]).failure(2), @r#"
     error: invalid value 'c d' for '--name <NAME>': a name has only letters and digits of ASCII, `-`, `_` and `.`, not ' '
+    "#);
+    insta::assert_snapshot!(cli.run(&["capability", "register", "--name", "c", "--from", "nope"]).failure(2), @r#"
+    error: `nope` cannot be read
+      because No such file or directory (os error 2)
+    hint: `--from DIR` takes a directory: what is below it is laid over the agent's workspace
+    "#);
+    insta::assert_snapshot!(cli.run(&["subagent", "register", "--from", "nope.yaml"]).failure(2), @r#"
+    error: `nope.yaml` cannot be read
+      because No such file or directory (os error 2)
+    hint: `--from FILE` takes a .yaml, .toml or .md file that describes it
+    "#);
+    insta::assert_snapshot!(cli.run(&["deploy"]).failure(2), @r#"
+    error: `agora.deploy.yaml` cannot be read
+      because No such file or directory (os error 2)
+    hint: `agora deploy --help` shows such a file; `--from FILE` names another
     "#);
     let json = cli.run(&["capability", "get", "c", "--json"]);
     insta::assert_snapshot!(json.stdout, @r#"

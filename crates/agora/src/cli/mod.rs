@@ -51,7 +51,7 @@ const HELP: &str = "\
 {usage-heading} {usage}
 
 Run:
-  demo         See an agent ask, wait for free and go on: in seconds, no account
+  demo         See an agent ask, wait at no cost, go on: in seconds, no account
   run          Run an agent on a task, in this repository
   inbox        Answer the questions that are open, one by one
   answer       Answer a question; the work goes on where it stopped
@@ -170,7 +170,7 @@ enum Command {
     Worker(Worker),
 }
 
-/// What the command starts itself for.
+/// Used by agora itself
 #[derive(Debug, Subcommand)]
 enum Worker {
     /// Try what isolation this machine offers, and print it as JSON

@@ -115,7 +115,13 @@ impl Subagent {
 impl Register {
     async fn run(self, context: &Context) -> Result<(), Failure> {
         let mut raw = match &self.from {
-            Some(file) => read_subagent(file)?,
+            Some(file) => read_subagent(file).map_err(|error| {
+                bundle::missing(
+                    error,
+                    file,
+                    "`--from FILE` takes a .yaml, .toml or .md file that describes it",
+                )
+            })?,
             None => RawSubagent::default(),
         };
         let written = raw.name.as_deref().map(parse::<Name>).transpose();
