@@ -44,6 +44,9 @@ use crate::failure::Failure;
 use crate::ui::{self, Form, Ui};
 use later::Later;
 
+/// What agora starts itself for: on no screen.
+const INTERNAL: [&str; 4] = ["carry", "demo-engine", "tell", "worker"];
+
 /// The first screen: at most twelve commands, by what a person wants.
 const HELP: &str = "\
 {about}
@@ -347,7 +350,8 @@ fn usage(error: &clap::Error) -> Result<Exit, Failure> {
 /// Names the command that was meant where two letters changed places: in words this short clap's own measure does not see it.
 fn swapped(parent: &str, word: &str) -> Option<String> {
     let command = Arguments::command();
-    let mut names = command.get_subcommands().map(clap::Command::get_name);
+    let mut names =
+        command.get_subcommands().map(clap::Command::get_name).filter(|name| !INTERNAL.contains(name));
     let meant = names.find(|name| parent == "agora" && strsim::osa_distance(name, word) == 1)?;
     Some(format!("a similar command exists: `{meant}`"))
 }
@@ -378,6 +382,8 @@ fn plural(kind: BundleKind) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -388,21 +394,27 @@ mod tests {
     #[test]
     fn the_first_screen_names_every_command_and_at_most_twelve() {
         let command = Arguments::command();
-        let visible: Vec<_> = command.get_subcommands().filter(|sub| !sub.is_hide_set()).collect();
+        let (others, visible): (Vec<_>, Vec<_>) =
+            command.get_subcommands().partition(|sub: &&clap::Command| sub.is_hide_set());
         assert!(visible.len() <= 12);
         for sub in visible {
             let line = format!("\n  {:<12} ", sub.get_name());
             assert!(HELP.contains(&line), "{} is missing", sub.get_name());
         }
+        let also = HELP.split_once("\nAlso: ").and_then(|(_, rest)| rest.split_once('.')).unwrap().0;
+        // What containers need is not in every build, but in the one that people install.
+        let here = |name: &&str| cfg!(feature = "docker") || *name != "image";
+        let also: BTreeSet<&str> = also.split(',').map(str::trim).filter(here).collect();
+        let others = others.into_iter().map(clap::Command::get_name);
+        let others: BTreeSet<&str> =
+            others.filter(|name| !INTERNAL.contains(name) && *name != "help").collect();
+        assert_eq!(also, others);
     }
 
     #[test]
     fn every_command_has_an_example() {
         fn check(command: &clap::Command, path: &str) {
-            for sub in command
-                .get_subcommands()
-                .filter(|sub| !["worker", "carry", "tell", "demo-engine", "help"].contains(&sub.get_name()))
-            {
+            for sub in command.get_subcommands().filter(|sub| !INTERNAL.contains(&sub.get_name())) {
                 let path = format!("{path} {}", sub.get_name());
                 if sub.has_subcommands() {
                     check(sub, &path);
