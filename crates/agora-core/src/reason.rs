@@ -218,6 +218,22 @@ mod tests {
             let verdict = format!("`retryable` is `{}`", code.retry() == Retry::MaySucceed);
             assert!(text.contains(&verdict), "the page of {code} says that {verdict}");
         }
+        let list = std::fs::read_to_string(pages.join("README.md")).unwrap();
+        for reason in FailureReason::ALL {
+            let part =
+                list.split("\n## ").find(|part| part.starts_with(&format!("[{reason}]"))).expect("its part");
+            let rows = part.lines().filter(|line| line.starts_with("| ["));
+            let told: Vec<(&str, bool)> = rows
+                .filter_map(|row| row.strip_prefix("| [")?.split_once(']'))
+                .map(|(code, rest)| {
+                    (code, rest.rsplit("| ").next().is_some_and(|told| told.starts_with("yes")))
+                })
+                .collect();
+            let known = FailureCode::KNOWN.iter().filter(|code| code.reason() == Some(reason));
+            let known: Vec<(&str, bool)> =
+                known.map(|code| (code.as_str(), code.retry() == Retry::MaySucceed)).collect();
+            assert_eq!(told, known, "the list of {reason}");
+        }
         expected.push("README".to_owned());
         let mut present: Vec<String> = std::fs::read_dir(pages)
             .unwrap()

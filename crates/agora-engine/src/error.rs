@@ -146,6 +146,8 @@ pub enum Error {
     Carry(CarryError),
     #[error("the machine does not say which start of it this is")]
     Machine(#[source] io::Error),
+    #[error("the machine gives no random numbers")]
+    NoEntropy(#[source] io::Error),
     #[error("this agora was opened without a program for its workers")]
     NoWorker,
     #[error("there is nothing that `{}` could log in with", vendor.name)]
@@ -253,7 +255,7 @@ impl Error {
             Self::NothingAsked(_) => (Request, "nothing-asked"),
             Self::ServedAlready => (Request, "served-already"),
             Self::Accept(AcceptError::Carry(error)) | Self::Carry(error) => carry(error),
-            Self::Machine(_) => (Outside, "machine-unknown"),
+            Self::Machine(_) | Self::NoEntropy(_) => (Outside, "machine-unknown"),
             Self::NoWorker => (Outside, "no-worker"),
             Self::NoLogin { .. } => (Outside, "no-credential"),
             Self::NotALogin { .. } => (Request, "not-a-credential"),

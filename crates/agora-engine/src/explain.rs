@@ -3,7 +3,7 @@
 mod overlay;
 
 use agora_core::Name;
-use agora_core::bundle::{Capability, EnvBundle, Subagent, VariableName};
+use agora_core::bundle::{Capability, EnvBundle, Runtime, Subagent, VariableName};
 use agora_core::catalogue::ResolveError;
 use agora_core::event::ResolvedBundle;
 use agora_core::provider::registry::Version;
@@ -31,6 +31,8 @@ pub struct Explanation {
     /// The bundle that is used when none is named: `default`, if there is one.
     pub env: Option<ResolvedBundle>,
     pub runtime: String,
+    /// The program and its arguments, where the runtime is a command.
+    pub command: Option<Vec<String>>,
     pub model: Option<String>,
     /// What the input must have: as declared, or derived from the template.
     pub inputs: Option<Map<String, Value>>,
@@ -82,6 +84,10 @@ impl Agora {
             overlay,
             env: env.map(|env| resolved(env.name, env.version)),
             runtime: subagent.runtime.as_str().to_owned(),
+            command: match &subagent.runtime {
+                Runtime::Command(command) => Some(command.clone()),
+                _ => None,
+            },
             model: subagent.model.clone().map(String::from),
             inputs,
             inputs_derived,

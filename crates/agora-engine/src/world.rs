@@ -110,7 +110,7 @@ pub trait Tasks: fmt::Debug + Send + Sync {
     fn start(&self, task: Task);
 }
 
-/// Draws random bytes.
+/// Draws random bytes. Whoever makes one has seen that there are some: ids and nonces of nothing but zeros would be taken for fresh ones.
 pub trait Entropy: fmt::Debug + Send + Sync {
     fn draw(&self, bytes: &mut [u8]);
 }

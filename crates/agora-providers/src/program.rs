@@ -101,9 +101,9 @@ pub async fn run(program: &Program, input: &str) -> Ran {
         Some((name, arguments)) => (name.clone(), arguments),
         None => return Ran::NotStarted("there is no command".to_owned()),
     };
-    let mark = Mark::draw();
-    let child = match start(&name, arguments, program, &mark) {
-        Ok(child) => child,
+    let started = Mark::draw().and_then(|mark| Ok((start(&name, arguments, program, &mark)?, mark)));
+    let (child, mark) = match started {
+        Ok(started) => started,
         Err(error) => return Ran::NotStarted(format!("`{name}` was not started: {error}")),
     };
     let leader = i32::try_from(child.id()).ok().and_then(Pid::from_raw);

@@ -22,6 +22,9 @@ use crate::answer_line;
 use crate::exit::Exit;
 use crate::plain::plain;
 
+/// The last dispatch of all, which is not there only where nothing ever ran.
+const LAST: &str = "@";
+
 /// How many options a hint names.
 const NAMED: usize = 20;
 
@@ -84,7 +87,11 @@ impl From<Error> for Failure {
             }
             source = cause.source();
         }
-        Self { exit, code: error.code(), message: error.to_string(), causes, hints: hints(&error) }
+        let message = match &error {
+            Error::UnknownId { text, .. } if text == LAST => "nothing has run yet".to_owned(),
+            _ => error.to_string(),
+        };
+        Self { exit, code: error.code(), message, causes, hints: hints(&error) }
     }
 }
 
@@ -202,6 +209,9 @@ fn request_hints(error: &Error) -> Vec<String> {
             format!("there is {}; `[target.{name}]` in `agora.toml` makes another", names(known))
         }
         Error::UnknownId { near, .. } if !near.is_empty() => format!("did you mean {}?", names(near)),
+        Error::UnknownId { text, .. } if text == LAST => {
+            "`agora run 'TASK'` runs an agent; `agora demo` shows one, without an account".to_owned()
+        }
         Error::UnknownId { .. } => "`agora ls` shows what there is".to_owned(),
         Error::AmbiguousId { matches, .. } => {
             let list: Vec<String> = matches.iter().map(|id| format!("`{id}`")).collect();

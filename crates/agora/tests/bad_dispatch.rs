@@ -37,10 +37,15 @@ fn refused(cli: &Cli, code: &str, arguments: &[&str]) -> String {
 #[test]
 fn ids_that_mean_nothing_or_too_much() {
     let cli = cli();
-    insta::assert_snapshot!(refused(&cli, "unknown-id", &["show"]), @r#"
-    error: nothing is known as `@`
-    hint: `agora ls` shows what there is
-    "#);
+    for command in ["show", "logs", "apply"] {
+        assert_eq!(
+            refused(&cli, "unknown-id", &[command]),
+            "error: nothing has run yet\nhint: `agora run 'TASK'` runs an agent; `agora demo` shows one, without an account\n"
+        );
+    }
+    let empty = cli.run(&["ls"]);
+    assert_eq!((empty.code, empty.stdout.as_str()), (Some(0), ""));
+    assert_eq!(empty.stderr, "hint: `agora run 'TASK'` runs an agent\n");
     said(&cli, "d_0123456789abcdeg", "nightly").success();
     said(&cli, "d_0123456789abcdeh", "weekly").success();
     insta::assert_snapshot!(refused(&cli, "unknown-id", &["show", "d_9876"]), @r#"
@@ -101,8 +106,8 @@ fn requests_that_cannot_be_met() {
     error: there is no capability named `style`
     hint: `agora capability list` shows what there is
     "#);
-    insta::assert_snapshot!(echo("request-invalid", &["--timeout", "86401"]), @r#"
-    error: `timeoutSeconds` cannot be used: it is 86401, and must be from 1 to 86400
+    insta::assert_snapshot!(echo("usage", &["--timeout", "0"]), @r#"
+    error: invalid value '0' for '--timeout <SECONDS>': 0 is not in 1..=86400
     "#);
     insta::assert_snapshot!(echo("request-invalid", &["--dispatch-id", "mine"]), @r#"
     error: `dispatchId` cannot be used: a dispatch id begins with `d_`

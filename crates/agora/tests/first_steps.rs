@@ -50,6 +50,28 @@ fn screen(cli: &Cli, ran: Ran) -> String {
 }
 
 #[test]
+fn the_readme_shows_what_registering_says() {
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md")).unwrap();
+    let block = readme.split("```").find(|block| block.contains("$ agora capability register")).unwrap();
+    let block = block.strip_prefix("console\n").unwrap().split("\n\n").next().unwrap();
+    let (typed, shown): (Vec<&str>, Vec<&str>) = block.lines().partition(|line| line.starts_with("$ "));
+    let script: String = typed.iter().map(|line| format!("{}\n", &line[2..])).collect();
+
+    let cli = cli().program("agora", Path::new(env!("CARGO_BIN_EXE_agora")));
+    let environment = cli.command::<&str>(&[]);
+    let mut shell = command("sh");
+    shell.args(["-ec", &format!("exec 2>&1\n{script}")]).env_clear().current_dir(cli.work());
+    shell.envs(environment.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let said = run(&mut shell).success();
+    assert_eq!(said.lines().count(), shown.len(), "{said}");
+    for (said, shown) in said.lines().zip(shown) {
+        // A hash is long: the page shows its beginning.
+        let is_so = shown.strip_suffix('…').map_or(said == shown, |beginning| said.starts_with(beginning));
+        assert!(is_so, "README.md says {shown:?}, and agora {said:?}");
+    }
+}
+
+#[test]
 fn without_any_agent() {
     let cli = cli();
     let bin = bare(&cli, &["sh", "git"]);

@@ -19,7 +19,7 @@ fn the_first_screen() {
     Usage: agora [OPTIONS] <COMMAND>
 
     Run:
-      demo         See an agent ask, wait for free and go on: in seconds, no account
+      demo         See an agent ask, wait at no cost, go on: in seconds, no account
       run          Run an agent on a task, in this repository
       inbox        Answer the questions that are open, one by one
       answer       Answer a question; the work goes on where it stopped
@@ -36,18 +36,103 @@ fn the_first_screen() {
     Set up:
       init         Set up: a login, a project's agents, settings
 
-    Also: doctor, subagent, capability, env, auth, trust, dispatch, thread, status, route, serve, mcp,
-          protocol, explain, deploy, sync, image, gc, completions.
+    Also: doctor, subagent, capability, env, auth, trust, dispatch, thread,
+          status, route, serve, mcp, protocol, explain, deploy, sync, image, gc,
+          completions.
 
     Options:
-          --json              Print exactly one JSON document, also on error
-          --namespace <NAME>  Whose names these are
       -h, --help              Print help
       -V, --version           Print version
+          --json              Print exactly one JSON document, also on error
+          --namespace <NAME>  The namespace to look names up in [default: default]
 
     Run `agora COMMAND --help` for its options and an example.
     Results go to standard output, everything else to standard error.
     "#);
+}
+
+/// Returns the commands that a help screen lists: a line each, or on the first screen also in a sentence.
+fn listed(help: &str) -> Vec<String> {
+    let also =
+        help.split_once("Also: ").and_then(|(_, rest)| rest.split_once('.')).map_or("", |(also, _)| also);
+    let own = help.split("\n\n").filter(|part| {
+        ["Run:", "Look:", "Set up:", "Commands:"].iter().any(|heading| part.starts_with(heading))
+    });
+    // A description that is wrapped goes on further in.
+    let lines = own.flat_map(str::lines).filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let names = lines.chain(also.split(',').map(str::trim));
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn no_help_is_wider_than_the_terminal() {
+    let cli = cli();
+    let (mut seen, mut waiting) = (0, vec![Vec::new()]);
+    while let Some(path) = waiting.pop() {
+        for flag in ["-h", "--help"] {
+            let arguments: Vec<String> = path.iter().cloned().chain([flag.to_owned()]).collect();
+            let help = run(cli.command(&arguments).env("COLUMNS", "80")).success();
+            let wide = help.lines().find(|line| line.chars().count() > 80);
+            assert_eq!(wide, None, "agora {}", arguments.join(" "));
+            if flag == "-h" {
+                waiting.extend(listed(&help).into_iter().map(|name| [path.as_slice(), &[name]].concat()));
+            }
+        }
+        seen += 1;
+    }
+    assert!(seen > 50, "only {seen} commands have been looked at");
+}
+
+#[test]
+fn what_every_command_takes_stands_after_what_is_its_own() {
+    let cli = cli();
+    insta::assert_snapshot!(run(cli.command(&["apply", "-h"]).env("COLUMNS", "80")).success(), @r"
+    Bring a thread's work into your own tree
+
+    Usage: agora apply [OPTIONS] [ID]
+
+    Arguments:
+      [ID]  A dispatch, thread or question id, the beginning of one, a label, or `@`
+            for the last one [default: @]
+
+    Options:
+          --branch <NAME>  Make a branch of it, with the agent's own commits;
+                           nothing else changes
+          --commit         Commit it on the branch that is checked out
+          --patch          Print it as a patch, and change nothing
+          --yes            Also files that tools act upon as soon as they are there,
+                           and links that lead out of the tree
+      -h, --help           Print help (see more with '--help')
+
+    Everywhere:
+          --json              Print exactly one JSON document, also on error
+          --namespace <NAME>  The namespace to look names up in [default: default]
+
+    Examples:
+      agora apply @
+      agora apply t_7f3k --branch fix-parser
+      agora apply @ --patch | git apply --stat
+      agora dispatch apply @ --commit
+    ");
+}
+
+#[test]
+fn help_is_found_by_those_who_ask_in_the_other_order() {
+    let cli = cli();
+    for path in [&[][..], &["run"], &["dispatch", "run"]] {
+        let asked = cli.run(&[&["help"], path].concat()).success();
+        assert_eq!(asked, cli.run(&[path, &["--help"]].concat()).success());
+    }
+    insta::assert_snapshot!(cli.run(&["help", "rnu"]).failure(2), @r"
+    error: unrecognized subcommand 'rnu'
+    hint: a similar command exists: `run`
+    hint: `agora --help` lists the commands
+    ");
+    insta::assert_snapshot!(cli.run(&["dispatch", "lits"]).failure(2), @r"
+    error: unrecognized subcommand 'lits'
+    hint: a similar subcommand exists: 'list'
+    hint: `agora dispatch --help` lists the commands
+    ");
 }
 
 #[test]
@@ -89,6 +174,30 @@ fn explaining_shows_both_prompts() {
       because the template asks for `task`, which the input does not have
     hint: give it in the input, or make it optional in the template: `{{#name}}…{{/name}}`
     "#);
+}
+
+#[test]
+fn explaining_shows_what_a_command_is() {
+    let cli = cli();
+    cli.run(&[
+        "subagent",
+        "register",
+        "--name",
+        "lint",
+        "--runtime",
+        "command",
+        "--",
+        "./lint.sh",
+        "--strict",
+    ])
+    .success();
+    let text = cli.run(&["explain", "lint"]).success();
+    let shown: Vec<&str> = text.lines().skip(1).take(2).collect();
+    assert_eq!(shown, ["runtime:     command", r#"command:     ["./lint.sh","--strict"]"#]);
+    assert_eq!(
+        cli.run(&["explain", "lint", "--json"]).json()["command"],
+        serde_json::json!(["./lint.sh", "--strict"])
+    );
 }
 
 #[test]
@@ -204,6 +313,21 @@ fn an_error_has_what_failed_why_and_what_next() {
     "#);
     insta::assert_snapshot!(cli.run(&["capability", "register", "--name", "c d", "--from", "cap"]).failure(2), @r#"
     error: invalid value 'c d' for '--name <NAME>': a name has only letters and digits of ASCII, `-`, `_` and `.`, not ' '
+    "#);
+    insta::assert_snapshot!(cli.run(&["capability", "register", "--name", "c", "--from", "nope"]).failure(2), @r#"
+    error: `nope` cannot be read
+      because No such file or directory (os error 2)
+    hint: `--from DIR` takes a directory: what is below it is laid over the agent's workspace
+    "#);
+    insta::assert_snapshot!(cli.run(&["subagent", "register", "--from", "nope.yaml"]).failure(2), @r#"
+    error: `nope.yaml` cannot be read
+      because No such file or directory (os error 2)
+    hint: `--from FILE` takes a .yaml, .toml or .md file that describes it
+    "#);
+    insta::assert_snapshot!(cli.run(&["deploy"]).failure(2), @r#"
+    error: `agora.deploy.yaml` cannot be read
+      because No such file or directory (os error 2)
+    hint: `agora deploy --help` shows such a file; `--from FILE` names another
     "#);
     let json = cli.run(&["capability", "get", "c", "--json"]);
     insta::assert_snapshot!(json.stdout, @r#"

@@ -12,6 +12,7 @@ mod vault;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ use agora_providers::notify::Way;
 use agora_providers::registry::LocalRegistry;
 use agora_providers::shelf::LocalShelf;
 use agora_providers::trust::TrustStore;
-use agora_providers::{Home, SystemAlarm};
+use agora_providers::{Home, SystemAlarm, entropy};
 
 use crate::carry::CarryError;
 use crate::error::Error;
@@ -221,7 +222,7 @@ impl Settings {
             alarm: Arc::new(SystemAlarm::new(Arc::clone(&clock))),
             clock,
             tasks: Arc::new(TokioTasks),
-            entropy: Arc::new(SystemEntropy),
+            entropy: Arc::new(SystemEntropy::new().map_err(Error::NoEntropy)?),
             boot: boot_id().map_err(Error::Machine)?,
             agents: self.agents,
             notifier: self.notifier(home),
@@ -231,7 +232,7 @@ impl Settings {
 }
 
 fn local() -> Name {
-    #[expect(clippy::expect_used, reason = "it is one")]
+    #[expect(clippy::expect_used, reason = "a name by the rules, written out here")]
     "local".parse().expect("`local` is a name")
 }
 
@@ -247,10 +248,17 @@ impl Tasks for TokioTasks {
 
 /// The kernel's.
 #[derive(Debug)]
-struct SystemEntropy;
+struct SystemEntropy(());
+
+impl SystemEntropy {
+    fn new() -> io::Result<Self> {
+        entropy::draw(&mut [0]).map(Self)
+    }
+}
 
 impl Entropy for SystemEntropy {
     fn draw(&self, bytes: &mut [u8]) {
-        agora_providers::entropy::draw(bytes);
+        // A kernel that gave some once gives them from then on (getrandom(2)): this asks one time.
+        while entropy::draw(bytes).is_err() {}
     }
 }

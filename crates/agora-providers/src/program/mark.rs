@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -21,10 +21,11 @@ const ENVIRONMENT_BYTES: u64 = 6 << 20;
 pub(super) struct Mark(String);
 
 impl Mark {
-    pub(super) fn draw() -> Self {
+    /// Makes one that no other run has: without chance there is none, for it would mark the processes of others as well.
+    pub(super) fn draw() -> io::Result<Self> {
         let mut bytes = [0; 16];
-        entropy::draw(&mut bytes);
-        Self(format!("{:032x}", u128::from_be_bytes(bytes)))
+        entropy::draw(&mut bytes)?;
+        Ok(Self(format!("{:032x}", u128::from_be_bytes(bytes))))
     }
 
     pub(super) fn value(&self) -> &OsStr {

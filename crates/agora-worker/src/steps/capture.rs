@@ -275,13 +275,7 @@ fn workspace(invoked: &Invoked, desk: &mut Desk) {
         })?;
         Ok(vec![tree, origin])
     });
-    match kept {
-        Ok(artifacts) => {
-            desk.report.artifacts.extend(artifacts);
-            desk.report.workspace_saved = true;
-        }
-        Err(error) => desk.warn(format!("the workspace could not be kept: {}", chain(&error))),
-    }
+    saved(kept, desk);
 }
 
 /// Keeps what changed since the thread began, and what was done to the ground before that, sealed.
@@ -304,6 +298,11 @@ fn layers(invoked: &Invoked, began: &Frozen, desk: &mut Desk) {
         let origin = sealed("baseline.sealed", Content::Baseline, &began.tree, room.changed_until(began))?;
         Ok(vec![tree, origin])
     })();
+    saved(kept, desk);
+}
+
+/// Reports what of the workspace was kept.
+fn saved(kept: io::Result<Vec<Artifact>>, desk: &mut Desk) {
     match kept {
         Ok(artifacts) => {
             desk.report.artifacts.extend(artifacts);

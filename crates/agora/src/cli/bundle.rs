@@ -1,16 +1,27 @@
 //! What the three kinds of bundles share: list, get, versions, and how a registration is told.
 
+use std::io;
+use std::path::Path;
+
 use agora_core::bundle::BundleBody;
 use agora_core::catalogue::{Change, Registration};
 use agora_core::provider::registry::Version;
 use agora_core::reference::BundleRef;
 use agora_core::{ContentHash, Timestamp};
-use agora_engine::{BundleKind, Found, Name};
+use agora_engine::{BundleKind, Error, Found, Name};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Context, parse, plural};
 use crate::failure::Failure;
+
+/// Adds to an error what `--from` takes, where nothing is there that could be read.
+pub(super) fn missing(error: Error, from: &Path, takes: &str) -> Failure {
+    let is_missing = matches!(&error, Error::Unreadable { file, source }
+        if file == from && source.kind() == io::ErrorKind::NotFound);
+    let failure = Failure::from(error);
+    if is_missing { failure.hint(takes) } else { failure }
+}
 
 /// Which version of a name to show.
 #[derive(Debug, clap::Args)]

@@ -47,7 +47,10 @@ impl Capability {
         match self {
             Self::Register(Register { name, from, allowed }) => {
                 let registered =
-                    context.config.agora().register_capability(&name, &from, &allowed.patterns).await?;
+                    context.config.agora().register_capability(&name, &from, &allowed.patterns).await;
+                let takes =
+                    "`--from DIR` takes a directory: what is below it is laid over the agent's workspace";
+                let registered = registered.map_err(|error| bundle::missing(error, &from, takes))?;
                 bundle::registered(context, KIND, &name, registered)
             }
             Self::List => bundle::list(context, KIND).await,

@@ -39,7 +39,14 @@ pub(super) struct Deploy {
 impl Deploy {
     pub(super) async fn run(self, context: &Context) -> Result<(), Failure> {
         let allowed = &self.allowed.patterns;
-        let plan = context.config.agora().plan_deployment(&self.from, &Terminal, allowed).await?;
+        let agora = context.config.agora();
+        let plan = agora.plan_deployment(&self.from, &Terminal, allowed).await.map_err(|error| {
+            bundle::missing(
+                error,
+                &self.from,
+                "`agora deploy --help` shows such a file; `--from FILE` names another",
+            )
+        })?;
         if self.dry_run { foretell(context, &plan) } else { carry_out(context, plan, allowed).await }
     }
 }

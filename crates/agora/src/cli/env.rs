@@ -31,7 +31,7 @@ pub(super) enum Env {
             KEY=cmd:COMMAND   what a command prints, at each dispatch\n  \
             KEY=aws-sm:ARN    a secret of AWS Secrets Manager, at each dispatch\n  \
             KEY=local:NAME    a secret that is in the store already",
-        after_help = "Example:\n  agora env register --name default --value LOG_LEVEL=info --secret ANTHROPIC_API_KEY=env:ANTHROPIC_API_KEY"
+        after_help = "Example:\n  agora env register --name default --value LOG_LEVEL=info \\\n    --secret ANTHROPIC_API_KEY=env:ANTHROPIC_API_KEY"
     )]
     Register(Register),
     /// List the env bundles with their latest version

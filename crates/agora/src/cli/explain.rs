@@ -80,6 +80,7 @@ fn text(explanation: &Explanation) -> String {
         overlay,
         env,
         runtime,
+        command,
         model,
         inputs,
         system_prompt,
@@ -89,6 +90,9 @@ fn text(explanation: &Explanation) -> String {
     let mut parts = vec![format!("subagent:    {}@{}\n", subagent.name, subagent.content_hash)];
     let model = model.as_ref().map(|model| format!(", model {model}")).unwrap_or_default();
     parts.push(format!("runtime:     {runtime}{model}\n"));
+    parts.extend(
+        command.as_ref().map(|command| format!("command:     {}\n", Value::from(command.as_slice()))),
+    );
     parts.extend(capabilities.iter().map(|capability| {
         let (resolved, files, bytes) = (&capability.resolved, capability.files, capability.bytes);
         format!(

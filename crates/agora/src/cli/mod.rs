@@ -12,6 +12,7 @@ mod doctor;
 mod env;
 mod explain;
 mod gc;
+mod help;
 #[cfg(feature = "docker")]
 mod image;
 mod inbox;
@@ -34,7 +35,7 @@ use std::ffi::OsString;
 
 use agora_core::credential::Pattern;
 use agora_engine::{BundleKind, Namespace};
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::config::Config;
@@ -43,6 +44,9 @@ use crate::failure::Failure;
 use crate::ui::{self, Form, Ui};
 use later::Later;
 
+/// What agora starts itself for: on no screen.
+const INTERNAL: [&str; 4] = ["carry", "demo-engine", "tell", "worker"];
+
 /// The first screen: at most twelve commands, by what a person wants.
 const HELP: &str = "\
 {about}
@@ -50,7 +54,7 @@ const HELP: &str = "\
 {usage-heading} {usage}
 
 Run:
-  demo         See an agent ask, wait for free and go on: in seconds, no account
+  demo         See an agent ask, wait at no cost, go on: in seconds, no account
   run          Run an agent on a task, in this repository
   inbox        Answer the questions that are open, one by one
   answer       Answer a question; the work goes on where it stopped
@@ -67,8 +71,9 @@ Look:
 Set up:
   init         Set up: a login, a project's agents, settings
 
-Also: doctor, subagent, capability, env, auth, trust, dispatch, thread, status, route, serve, mcp,
-      protocol, explain, deploy, sync, image, gc, completions.
+Also: doctor, subagent, capability, env, auth, trust, dispatch, thread,
+      status, route, serve, mcp, protocol, explain, deploy, sync, image, gc,
+      completions.
 
 Options:
 {options}{after-help}";
@@ -77,19 +82,30 @@ const AFTER_HELP: &str = "\
 Run `agora COMMAND --help` for its options and an example.
 Results go to standard output, everything else to standard error.";
 
+/// What every command takes stands after what is its own.
+const EVERYWHERE: &str = "Everywhere";
+const LAST: usize = 1000;
+
 /// Dispatch headless coding agents, and answer their questions.
 #[derive(Debug, Parser)]
 #[command(name = "agora", version, help_template = HELP, after_help = AFTER_HELP, disable_help_subcommand = true)]
 #[command(arg_required_else_help = true, max_term_width = 100)]
 struct Arguments {
     /// Print exactly one JSON document, also on error
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE, display_order = LAST)]
     json: bool,
-    /// Whose names these are
+    /// The namespace to look names up in [default: default]
     #[arg(long, global = true, value_name = "NAME", env = "AGORA_NAMESPACE", hide_env = true, value_parser = parse::<Namespace>)]
+    #[arg(help_heading = EVERYWHERE, display_order = LAST)]
     namespace: Option<Namespace>,
     #[command(subcommand)]
     command: Command,
+}
+
+impl Arguments {
+    fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        Self::command().try_get_matches_from(arguments).and_then(|matches| Self::from_arg_matches(&matches))
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -151,11 +167,13 @@ enum Command {
     Explain(Later<explain::Explain>),
     #[command(hide = true)]
     Completions(Later<completions::Completions>),
+    #[command(hide = true)]
+    Help(Later<help::Help>),
     #[command(subcommand, hide = true)]
     Worker(Worker),
 }
 
-/// What the command starts itself for.
+/// Used by agora itself
 #[derive(Debug, Subcommand)]
 enum Worker {
     /// Try what isolation this machine offers, and print it as JSON
@@ -185,10 +203,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Exit {
         .take_while(|argument| *argument != "--")
         .any(|argument| argument == "--json");
     let ui = Ui::new(if wants_json { Form::Json } else { Form::Text });
-    let parsed = Arguments::command()
-        .try_get_matches_from(arguments)
-        .and_then(|matches| Arguments::from_arg_matches(&matches));
-    let done = match parsed {
+    let done = match Arguments::read(arguments) {
         Ok(arguments) => perform(ui, arguments),
         Err(error) => usage(&error),
     };
@@ -202,6 +217,9 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
     // The probe takes the process apart, and must be alone in it: before a runtime, before anything.
     if let Command::Worker(Worker::Probe) = arguments.command {
         return probe().map(|()| Exit::Done);
+    }
+    if let Command::Help(Later(command)) = arguments.command {
+        return command.run();
     }
     // In every prompt of a shell: as cheap as can be.
     if let Command::Status(Later(command)) = &arguments.command
@@ -250,7 +268,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Sync(Later(command)) => command.run(&context).await,
             Command::Explain(Later(command)) => command.run(&context).await,
             Command::Completions(Later(command)) => command.run(&mut Arguments::command()),
-            Command::Worker(Worker::Probe) => Ok(()),
+            Command::Help(_) | Command::Worker(Worker::Probe) => Ok(()),
         };
         done.map(|()| Exit::Done)
     })
@@ -315,14 +333,27 @@ fn usage(error: &clap::Error) -> Result<Exit, Failure> {
             let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
             let (message, rest) = text.split_once("\n\n").unwrap_or((text, ""));
             let tips = rest.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
-            let usage = rest.lines().find(|line| line.starts_with("Usage: "));
+            let usage = rest.lines().find_map(|line| line.strip_prefix("Usage: "));
             let failure = Failure::wrong("usage", message.replace("\n  ", " "));
             let failure = tips.fold(failure, |failure, tip| failure.hint(tip));
-            Err(usage
-                .into_iter()
-                .fold(failure, |failure, usage| failure.hint(usage.replacen("Usage", "usage", 1))))
+            if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) {
+                let parent =
+                    usage.and_then(|usage| usage.split_once(" [")).map_or("agora", |(parent, _)| parent);
+                let failure = swapped(parent, word).into_iter().fold(failure, Failure::hint);
+                return Err(failure.hint(format!("`{parent} --help` lists the commands")));
+            }
+            Err(usage.into_iter().fold(failure, |failure, usage| failure.hint(format!("usage: {usage}"))))
         }
     }
+}
+
+/// Names the command that was meant where two letters changed places: in words this short clap's own measure does not see it.
+fn swapped(parent: &str, word: &str) -> Option<String> {
+    let command = Arguments::command();
+    let mut names =
+        command.get_subcommands().map(clap::Command::get_name).filter(|name| !INTERNAL.contains(name));
+    let meant = names.find(|name| parent == "agora" && strsim::osa_distance(name, word) == 1)?;
+    Some(format!("a similar command exists: `{meant}`"))
 }
 
 /// Parses an argument by its type's own constructor, whose error says what is wrong.
@@ -351,6 +382,8 @@ fn plural(kind: BundleKind) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -361,21 +394,27 @@ mod tests {
     #[test]
     fn the_first_screen_names_every_command_and_at_most_twelve() {
         let command = Arguments::command();
-        let visible: Vec<_> = command.get_subcommands().filter(|sub| !sub.is_hide_set()).collect();
+        let (others, visible): (Vec<_>, Vec<_>) =
+            command.get_subcommands().partition(|sub: &&clap::Command| sub.is_hide_set());
         assert!(visible.len() <= 12);
         for sub in visible {
             let line = format!("\n  {:<12} ", sub.get_name());
             assert!(HELP.contains(&line), "{} is missing", sub.get_name());
         }
+        let also = HELP.split_once("\nAlso: ").and_then(|(_, rest)| rest.split_once('.')).unwrap().0;
+        // What containers need is not in every build, but in the one that people install.
+        let here = |name: &&str| cfg!(feature = "docker") || *name != "image";
+        let also: BTreeSet<&str> = also.split(',').map(str::trim).filter(here).collect();
+        let others = others.into_iter().map(clap::Command::get_name);
+        let others: BTreeSet<&str> =
+            others.filter(|name| !INTERNAL.contains(name) && *name != "help").collect();
+        assert_eq!(also, others);
     }
 
     #[test]
     fn every_command_has_an_example() {
         fn check(command: &clap::Command, path: &str) {
-            for sub in command
-                .get_subcommands()
-                .filter(|sub| !["worker", "carry", "tell", "demo-engine", "help"].contains(&sub.get_name()))
-            {
+            for sub in command.get_subcommands().filter(|sub| !INTERNAL.contains(&sub.get_name())) {
                 let path = format!("{path} {}", sub.get_name());
                 if sub.has_subcommands() {
                     check(sub, &path);
@@ -383,6 +422,9 @@ mod tests {
                     let help = sub.clone().render_long_help().to_string();
                     assert!(help.contains("Example"), "{path} has no example");
                     assert!(help.contains(&format!("  {path}")), "the example of {path} runs it");
+                    let after = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+                    let long = after.lines().find(|line| line.chars().count() > 80);
+                    assert_eq!(long, None, "a narrow terminal breaks an example of {path}");
                 }
             }
         }

@@ -21,8 +21,8 @@ pub(super) enum Subagent {
     /// Register a subagent from a file, from options, or from both (an option wins over the file)
     #[command(after_help = "Examples:\n  \
         agora subagent register --from .claude/agents/planner.md\n  \
-        agora subagent register --name fixer --system-prompt 'You fix tests.' --prompt-template 'Fix: {{task}}' \\\n    \
-        --capability house-style --verify-command 'cargo test'\n  \
+        agora subagent register --name fixer --system-prompt 'You fix tests.' \\\n    \
+        --prompt-template 'Fix: {{task}}' --verify-command 'cargo test'\n  \
         agora subagent register --name lint --runtime command -- ./lint.sh --strict")]
     Register(Box<Register>),
     /// Register a subagent again with other capabilities; their order decides who wins
@@ -115,7 +115,13 @@ impl Subagent {
 impl Register {
     async fn run(self, context: &Context) -> Result<(), Failure> {
         let mut raw = match &self.from {
-            Some(file) => read_subagent(file)?,
+            Some(file) => read_subagent(file).map_err(|error| {
+                bundle::missing(
+                    error,
+                    file,
+                    "`--from FILE` takes a .yaml, .toml or .md file that describes it",
+                )
+            })?,
             None => RawSubagent::default(),
         };
         let written = raw.name.as_deref().map(parse::<Name>).transpose();

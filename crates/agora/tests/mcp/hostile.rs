@@ -256,7 +256,7 @@ echo "by the tool: $(echo '{ANSWERS}' | "{agora}" mcp 2>&1)""#
     assert_eq!(waited["status"], "needs_input", "{waited}");
     let said = place.show(&thread)["output"]["text"].as_str().unwrap().to_owned();
     // Of this home it would be told that nothing is asked yet.
-    for way in ["by the command: error: nothing is known as `@`", "\\\"code\\\":\\\"unknown-id\\\""] {
+    for way in ["by the command: error: nothing has run yet", "\\\"code\\\":\\\"unknown-id\\\""] {
         assert!(said.contains(way), "the call was understood, and met an empty home: {said}");
     }
     let seen = place.thread(&thread);

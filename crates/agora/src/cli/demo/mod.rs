@@ -25,10 +25,10 @@ use crate::ui::Form;
 use place::Place;
 use play::{End, Play};
 
-/// See an agent ask, wait for free and go on: in seconds, without an account
+/// See an agent ask, wait at no cost and go on: in seconds, without an account
 #[derive(Debug, Args)]
 #[command(
-    long_about = "See an agent ask, wait for free and go on: in seconds, without an account.\n\nThe agent is a shell script and says so; everything else is real: the engine, the worker, the wall, the ledger, git. It works in a directory of its own, which is gone afterwards; nothing of yours is touched.",
+    long_about = "See an agent ask, wait at no cost and go on: in seconds, without an account.\n\nThe agent is a shell script and says so; everything else is real: the engine, the worker, the wall, the ledger, git. It works in a directory of its own, which is gone afterwards; nothing of yours is touched.",
     after_help = "Examples:\n  agora demo\n  agora demo --answer month-first\n  agora demo --keep --json"
 )]
 pub(super) struct Demo {

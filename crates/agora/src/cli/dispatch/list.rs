@@ -24,8 +24,8 @@ pub(in crate::cli) struct List {
     /// Only those with this label
     #[arg(long, value_parser = parse::<Name>)]
     label: Option<Name>,
-    /// How many
-    #[arg(short = 'n', long, default_value_t = 20)]
+    /// List at most N
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     most: usize,
 }
 
@@ -69,7 +69,7 @@ impl List {
         let now = context.config.now();
         context.ui.result(|| &listed, || table(&listed, now))?;
         if listed.is_empty() {
-            context.ui.hint("`agora dispatch run --subagent NAME` runs one");
+            context.ui.hint("`agora run 'TASK'` runs an agent");
         }
         Ok(Exit::Done)
     }

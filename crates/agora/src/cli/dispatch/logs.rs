@@ -22,7 +22,7 @@ pub(in crate::cli) struct Logs {
     /// Stay until it has ended
     #[arg(short, long)]
     follow: bool,
-    /// Whose words
+    /// Which output to print
     #[arg(long, value_enum, default_value_t = Part::Agent)]
     part: Part,
 }

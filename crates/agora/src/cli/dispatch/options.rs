@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use agora_core::bundle::{Budget, VariableName};
+use agora_core::limits::{LONGEST_DISPATCH_SECONDS, LONGEST_RETENTION_DAYS};
 use agora_core::secret::{SecretValue, ShortSecrets};
 use agora_engine::{Dispatch, SecretSource};
-use clap::Args;
+use clap::{Args, value_parser};
 use serde_json::Value;
 
 use crate::cli::Context;
@@ -49,13 +50,13 @@ pub(in crate::cli) struct Options {
     #[arg(long, value_name = "KEY=SOURCE")]
     secret: Vec<String>,
     /// The agent's time in seconds, at most a day
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = value_parser!(u32).range(1..=i64::from(LONGEST_DISPATCH_SECONDS)))]
     timeout: Option<u32>,
     /// What the thread may use up, as JSON: `turns`, `tokens`, `minutes`, `usd`, `onLimit`
     #[arg(long, value_name = "JSON")]
     budget: Option<String>,
     /// Days that what is left of the thread is kept after its end
-    #[arg(long, value_name = "DAYS")]
+    #[arg(long, value_name = "DAYS", value_parser = value_parser!(u32).range(1..=i64::from(LONGEST_RETENTION_DAYS)))]
     retention_days: Option<u32>,
     /// A label to find it by; may be given again
     #[arg(long)]

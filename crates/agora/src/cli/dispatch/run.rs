@@ -22,7 +22,7 @@ use crate::story;
 #[derive(Debug, Args)]
 #[command(
     long_about = "Run a subagent, and wait for what it says. Its final words go to standard output; with `--json` the whole result does.\n\nCtrl-C cancels it and waits until nothing of it is left; a second one leaves at once, and the next command about dispatches takes it in.",
-    after_help = "Examples:\n  agora dispatch run --subagent planner --input '{\"task\": \"split the parser\"}'\n  agora dispatch run --subagent planner --prompt 'split the parser' --detach\n  agora dispatch run --subagent fixer --workspace . --prompt 'fix the flaky test'"
+    after_help = "Examples:\n  agora dispatch run --subagent planner --input '{\"task\": \"split it\"}'\n  agora dispatch run --subagent planner --prompt 'split the parser' --detach\n  agora dispatch run --subagent fixer --workspace . --prompt 'fix it'"
 )]
 pub(in crate::cli) struct Run {
     /// The subagent: its name, `name@sha256:…`, or `name@<RFC 3339 time>`

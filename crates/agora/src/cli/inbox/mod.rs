@@ -28,8 +28,8 @@ pub(super) struct Inbox {
     /// List them, also on a terminal
     #[arg(long, conflicts_with = "watch")]
     list: bool,
-    /// How many are listed, those that wait longest first
-    #[arg(long, value_name = "COUNT", default_value_t = 50)]
+    /// List at most N, those that wait longest first
+    #[arg(long, value_name = "N", default_value_t = 50)]
     most: usize,
     /// Tell of those that are open, and then of each that opens or is closed, until Ctrl-C
     #[arg(long)]

@@ -148,14 +148,28 @@ mod tests {
     #[test]
     fn the_settings_that_are_written_set_nothing_and_can_be_used() {
         assert!(SETTINGS.lines().all(|line| line.is_empty() || line.starts_with('#')));
-        let set: String = SETTINGS
-            .lines()
-            .map(|line| line.strip_prefix("# ").unwrap_or_default().to_owned() + "\n")
-            .collect();
-        let set: String = set.split_once("\n\n").map(|(_, keys)| keys.to_owned()).unwrap_or_default();
+        let set: String =
+            SETTINGS.lines().map(|line| line.strip_prefix("# ").unwrap_or(line).to_owned() + "\n").collect();
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("agora.toml");
-        std::fs::write(&file, set).unwrap();
+        std::fs::write(&file, &set).unwrap();
         agora_engine::Settings::with_worker("/bin/agora").with_file(&file).unwrap();
+
+        // The page has every key.
+        let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let table = page.split("\n## ").find(|part| part.starts_with("Keys\n")).unwrap();
+        let cells = table.lines().filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
+        let keys = cells.flat_map(|cell| cell.split(", ")).map(|key| key.trim_matches('`'));
+        let written: toml::Table = toml::from_str(&set).unwrap();
+        for key in keys {
+            let word = key.rsplit('.').find(|part| *part != "NAME").unwrap();
+            assert!(has(&written, word), "`{key}` is not among the settings that `agora init` writes");
+        }
+    }
+
+    fn has(table: &toml::Table, key: &str) -> bool {
+        let within = |value: &toml::Value| value.as_table().is_some_and(|table| has(table, key));
+        table.contains_key(key) || table.values().any(within)
     }
 }
