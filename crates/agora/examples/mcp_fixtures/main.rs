@@ -24,7 +24,7 @@ use agora_core::{Namespace, ThreadId};
 use agora_engine::{Agora, Error, Settings, SystemClock};
 use agora_providers::home::Home;
 use handler::{Fixtures, Partial};
-use mcp::{Around, Desk, Entrance, Lines, Server, Tokens, Trouble, bind};
+use mcp::{Around, Desk, Entrance, Lines, Loopback, Server, Tokens, Trouble, bind};
 use rmcp::ServiceExt;
 use rmcp::transport::io::stdio_pipes;
 
@@ -141,11 +141,16 @@ async fn main() {
         Duration::from_secs(3600),
         SystemClock.now(),
     );
-    let door = bind("127.0.0.1:0".parse().unwrap(), Tokens::new(key).unwrap()).await.unwrap();
+    let door = bind(here(), Tokens::new(key).unwrap()).await.unwrap();
     println!("{} {token}", door.address());
     let desk = Arc::new(Desk::new(Box::new(around)));
     let partial = Partial::default();
     door.serve_as(move || Fixtures::new(Arc::clone(&desk), partial.clone())).await.unwrap();
+}
+
+/// Any free port of this machine alone.
+fn here() -> Loopback {
+    "127.0.0.1:0".parse().unwrap()
 }
 
 /// Serves what ships, with a clock that a test sets.
@@ -159,7 +164,7 @@ async fn serve_ahead(around: Here, door: &str) {
         server.unwrap().waiting().await.unwrap();
         return;
     }
-    let door = bind("127.0.0.1:0".parse().unwrap(), Tokens::new(key).unwrap()).await.unwrap();
+    let door = bind(here(), Tokens::new(key).unwrap()).await.unwrap();
     println!("{}", door.address());
     door.serve(desk).await.unwrap();
 }

@@ -185,7 +185,7 @@ async fn serve<S: ServerHandler>(
         Some(Whose::Own(hand)) => in_use = Some(hand),
         // As if it were none, to the letter: whoever only guessed learns nothing.
         Some(Whose::Anothers) => {
-            drop(parts.headers.insert(SESSION, header::HeaderValue::from_static("none")))
+            parts.headers.insert(SESSION, header::HeaderValue::from_static("none"));
         }
         Some(Whose::Nobodys) | None => {}
     }

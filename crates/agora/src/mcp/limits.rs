@@ -122,7 +122,7 @@ mod tests {
             () = std::future::ready(()) => {}
         }
         let known = |turns: &Turns| turns.0.lock().unwrap().keys().cloned().collect::<Vec<_>>();
-        assert_eq!(known(&turns), [ann.clone()]);
+        assert_eq!(known(&turns), std::slice::from_ref(&ann));
         drop(anns);
         drop(next.await);
         drop(turns.take(&bob).await);

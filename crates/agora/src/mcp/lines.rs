@@ -251,7 +251,7 @@ mod tests {
             (format!(r#"[{{"id": 7, "method": "ping", "x": "{long}"}}]"#), json!(null)),
             ("y".repeat(REQUEST_BYTES + 1), json!(null)),
         ] {
-            assert_eq!(answer(line.as_bytes()), refused(id), "{:.80}", line);
+            assert_eq!(answer(line.as_bytes()), refused(id), "{line:.80}");
         }
     }
 
