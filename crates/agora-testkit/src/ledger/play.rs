@@ -279,6 +279,8 @@ fn filters() -> Vec<Filter> {
         Filter { label, namespace, before: before.clone(), ..all.clone() },
         Filter { states, before: before.clone(), ..all.clone() },
         Filter { prefix: Some("d_1".into()), ..all.clone() },
-        Filter { prefix: Some("t_".into()), before, ..all },
+        Filter { prefix: Some("t_".into()), before: before.clone(), ..all.clone() },
+        Filter { last: true, ..all.clone() },
+        Filter { last: true, before, ..all },
     ]
 }

@@ -1,0 +1,70 @@
+//! Threads as a list and as a story: what became of each, and who had a hand in it.
+#![expect(clippy::unwrap_used, reason = "a test fails loudly")]
+
+use agora_testkit::cli::{Cli, steady_json};
+use serde_json::{Value, json};
+
+/// Asks until it was answered, and ends then.
+const ASKER: &str =
+    r#"[ -f .agora/resume.json ] || echo '{"question": "Which database?"}' > .agora/needs_input.json"#;
+
+fn cli() -> Cli {
+    let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
+    let register = ["subagent", "register", "--name", "asker", "--runtime", "command", "--"];
+    cli.run(&[&register[..], &["/bin/sh", "-c", ASKER]].concat()).success();
+    cli
+}
+
+/// Lets a thread ask. Its label is its name.
+fn pause(cli: &Cli, name: &str) {
+    let id = format!("d_{name}");
+    let call =
+        ["dispatch", "run", "--subagent", "asker", "--label", name, "--dispatch-id", &id, "--pause-ok"];
+    cli.run(&call).success();
+}
+
+#[test]
+fn a_thread_is_listed_once_with_a_state_of_its_own() {
+    let cli = cli();
+    for name in ["answered", "declined", "cancelled", "open"] {
+        pause(&cli, name);
+    }
+    cli.run(&["answer", "answered", "sqlite", "--follow"]).success();
+    cli.run(&["answer", "declined", "--decline"]).success();
+    cli.run(&["cancel", "cancelled"]).success();
+
+    let threads = cli.run(&["thread", "list", "--json"]).json();
+    let rows: Vec<(&str, &str, u64)> = threads
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| {
+            let text = |key: &str| row[key].as_str().unwrap();
+            (text("state"), row["labels"][0].as_str().unwrap(), row["dispatches"].as_u64().unwrap())
+        })
+        .collect();
+    let expected = [
+        ("finished", "answered", 2),
+        ("waiting", "open", 1),
+        ("cancelled", "cancelled", 1),
+        ("failed", "declined", 1),
+    ];
+    assert_eq!(rows, expected, "the one with the newest dispatch first");
+    assert_eq!(
+        steady_json(&threads[1]),
+        json!({
+            "threadId": "t_[ID]", "state": "waiting", "subagent": "asker", "labels": ["open"],
+            "dispatchId": "d_open", "dispatches": 1, "questionId": "q_open", "question": "Which database?",
+            "beganAt": "[TIME]", "movedAt": "[TIME]"
+        })
+    );
+    let told = cli.steady(&cli.run(&["thread", "list", "-n", "2"]).success());
+    insta::assert_snapshot!(told, @r"
+    THREAD              STATE     SUBAGENT  DISPATCHES  AGE     LABELS    ASKS
+    t_[ID]  finished  asker     2           [SPAN]  answered
+    t_[ID]  waiting   asker     1           [SPAN]  open      Which database?
+    ");
+    let labelled = cli.run(&["thread", "list", "--label", "declined", "--json"]).json();
+    assert_eq!(labelled.as_array().unwrap().len(), 1);
+    assert_eq!(cli.run(&["thread", "list", "--live", "--json"]).json(), Value::Array(Vec::new()));
+}
