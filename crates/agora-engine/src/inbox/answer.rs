@@ -308,7 +308,8 @@ impl Engine {
         Ok(())
     }
 
-    async fn open_question<'v>(
+    /// Finds a question that can be answered, or says why an answer to it does not count.
+    pub(super) async fn open_question<'v>(
         &self,
         view: &'v ThreadView,
         question: &QuestionId,

@@ -19,7 +19,7 @@ use crate::table::Table;
 #[command(
     after_help = "Examples:\n  agora thread list\n  agora thread list --label nightly --json | jq -r '.[] | select(.state == \"waiting\").threadId'"
 )]
-pub(super) struct List {
+pub(in crate::cli) struct List {
     #[command(flatten)]
     which: Which,
 }
