@@ -287,11 +287,14 @@ impl Teller<'_> {
                 let whom = self.step(question_id, *step);
                 self.page.at(entry.at, &format!("nobody answered, so {whom} is asked, too"));
             }
-            Record::QuestionAnswered { question_id, answers, by, .. } => {
+            Record::QuestionAnswered { question_id, answers, by, stale, .. } => {
                 let after = self.after(question_id);
                 self.page.at(entry.at, &format!("answered by {}{after}", who(by)));
                 for line in asking::reply_lines(answers) {
                     self.page.within(&line);
+                }
+                for difference in stale {
+                    self.page.below(&format!("changed by then: {}", plain(&difference.text())));
                 }
                 self.answered = Some(question_id.clone());
             }

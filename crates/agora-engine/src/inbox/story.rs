@@ -11,6 +11,7 @@ use agora_core::question::Question;
 use agora_core::reason::Failure;
 use agora_core::record::{Record, RouteOutcome};
 use agora_core::route::{Party, Terms};
+use agora_core::stale::Difference;
 use agora_core::state::{AskedQuestion, QuestionState, ThreadState};
 use agora_core::wire::manifest::Continuation;
 use agora_core::wire::report::Usage;
@@ -113,6 +114,9 @@ pub struct StoryAnswer {
     pub answers: Replies,
     pub by: Answerer,
     pub at: Timestamp,
+    /// What the question rested on and was another by then, which the answerer was shown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stale: Vec<Difference>,
 }
 
 /// A record, as it stands in the ledger.
@@ -277,9 +281,9 @@ impl QuestionStory {
     /// Works in what was recorded of the question.
     fn take(&mut self, entry: &Entry, record: &Record, after: &[Entry]) {
         let closes = match record {
-            Record::QuestionAnswered { answers, by, .. } => {
-                let (answers, by) = (answers.clone(), by.clone());
-                self.answer = Some(StoryAnswer { answers, by, at: entry.at });
+            Record::QuestionAnswered { answers, by, stale, .. } => {
+                let (answers, by, stale) = (answers.clone(), by.clone(), stale.clone());
+                self.answer = Some(StoryAnswer { answers, by, at: entry.at, stale });
                 true
             }
             Record::QuestionDeclined { by, .. } => {
