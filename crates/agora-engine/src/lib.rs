@@ -127,7 +127,7 @@ pub use checklist::{Calls, Checked, CheckedPause, Checklist, Evidence, Point, Ve
 pub use definition::{DefinitionError, read_subagent};
 pub use dispatch::Dispatch;
 pub use dispatch::login::{LoginSource, UsedLogin};
-pub use dispatch::result::{DispatchResult, NeedsInput, Patch, Workspace, shown_state};
+pub use dispatch::result::{DispatchResult, NeedsInput, Patch, QuestionDocument, Workspace, shown_state};
 pub use error::{Error, ErrorKind};
 pub use explain::{ExplainedOverlay, Explanation, LaidFrom, Prompts};
 pub use handle::{Events, Thread};

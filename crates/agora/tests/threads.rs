@@ -68,3 +68,32 @@ fn a_thread_is_listed_once_with_a_state_of_its_own() {
     assert_eq!(labelled.as_array().unwrap().len(), 1);
     assert_eq!(cli.run(&["thread", "list", "--live", "--json"]).json(), Value::Array(Vec::new()));
 }
+
+#[test]
+fn a_question_that_a_cancel_came_before_is_kept_and_shown() {
+    let cli = cli();
+    let ready = cli.work().join("ready");
+    cli.grant_work();
+    let script = format!(
+        r#"echo '{{"question": "Drop it?", "options": ["yes", "no"], "context": "It is empty."}}' > .agora/needs_input.json
+           touch {}; exec sleep 1000"#,
+        ready.display()
+    );
+    let register = ["subagent", "register", "--name", "slow", "--runtime", "command", "--"];
+    cli.run(&[&register[..], &["/bin/sh", "-c", &script]].concat()).success();
+    cli.run(&["dispatch", "run", "--subagent", "slow", "--detach"]).success();
+    while !ready.exists() {
+        std::thread::yield_now();
+    }
+    cli.run(&["cancel", "@"]).success();
+    let shown = cli.run(&["show", "@", "--json"]).json();
+    assert_eq!((&shown["state"], shown.get("needsInput")), (&json!("cancelled"), None));
+    let kept = &shown["keptQuestion"];
+    assert_eq!(
+        (&kept["question"], &kept["options"], &kept["context"]),
+        (&json!("Drop it?"), &json!(["yes", "no"]), &json!("It is empty."))
+    );
+    let told = cli.run(&["show", "@"]).success();
+    assert!(told.contains("nobody is asked") && told.contains("  1. yes"), "{told}");
+    assert_eq!(cli.run(&["inbox", "--json"]).json(), json!([]));
+}
