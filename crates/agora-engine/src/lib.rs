@@ -135,8 +135,8 @@ pub use health::Health;
 #[cfg(feature = "docker")]
 pub use image::{BuildError, Built as BuiltImage, ImageRequest};
 pub use inbox::{
-    Answered, Closing, InboxNews, InboxWatch, Passed, QuestionStory, Reaction, Refusal, RoutedStep,
-    StoryAnswer, ThreadStory, Totals, thread_state,
+    Answered, Closing, ContinuedStory, InboxNews, InboxWatch, Passed, QuestionStory, Reaction, Refusal,
+    RoutedStep, StoryAnswer, ThreadStory, Totals, thread_state,
 };
 pub use notice::{Ended, Notice, NoticeKind, Notifier, Quiet};
 pub use plan::{Applied, Plan, PlannedEntry};

@@ -214,10 +214,13 @@ impl Teller<'_> {
             Some(person) => format!("{} took it over ({id})", plain(person)),
             None => format!("it went on as {id}"),
         });
-        if let Some(message) = self.story.messages.get(id) {
-            for line in first_lines(message) {
-                self.page.within(&line);
-            }
+        let continued = self.story.continued.iter().find(|continued| continued.dispatch_id == *id);
+        for line in continued
+            .and_then(|continued| continued.message.as_deref())
+            .iter()
+            .flat_map(|text| first_lines(text))
+        {
+            self.page.within(&line);
         }
     }
 

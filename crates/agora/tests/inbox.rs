@@ -544,6 +544,11 @@ esac"#;
     );
     assert_eq!(json["questions"][0]["nextDispatchId"], json["dispatches"][1]["dispatchId"]);
     assert_eq!(json["questions"][1]["answer"]["by"]["door"], "cli");
+    let first = &json["questions"][0];
+    for field in ["question", "options", "context", "questions", "partialState"] {
+        assert_eq!(first[field], asked["needsInput"][field], "{field}");
+    }
+    assert!(first["question"].is_string());
 }
 
 #[test]

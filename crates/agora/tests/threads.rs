@@ -97,3 +97,21 @@ fn a_question_that_a_cancel_came_before_is_kept_and_shown() {
     assert!(told.contains("nobody is asked") && told.contains("  1. yes"), "{told}");
     assert_eq!(cli.run(&["inbox", "--json"]).json(), json!([]));
 }
+
+#[test]
+fn a_story_has_what_was_said_when_it_was_continued_and_that_it_was_cancelled() {
+    let cli = cli();
+    pause(&cli, "long");
+    let answered = cli.run(&["answer", "long", "sqlite", "--follow", "--json"]).json();
+    cli.run(&["continue", "long", "also a test", "--json", "--pause-ok"]).success();
+    let story = cli.run(&["thread", "show", "long", "--json"]).json();
+    assert_eq!(story["questions"][0]["answer"]["at"], answered["receipt"]["statement"]["at"]);
+    let last = &story["dispatches"][2];
+    let continued =
+        json!([{"dispatchId": last["dispatchId"], "at": last["acceptedAt"], "message": "also a test"}]);
+    assert_eq!((&story["continued"], &story["cancelledAt"]), (&continued, &Value::Null));
+    cli.run(&["cancel", "long"]).success();
+    let story = cli.run(&["thread", "show", "long", "--json"]).json();
+    assert_eq!((&story["state"], story["cancelledAt"].is_string()), (&json!("cancelled"), true));
+    assert_eq!(story["cancelledAt"], story["questions"][1]["closedAt"]);
+}

@@ -1,8 +1,6 @@
 //! A thread's whole story across its pauses, put together from the ledger: what was dispatched, asked, answered and done, what it
 //! cost, how long people thought, and that nothing ran meanwhile.
 
-use std::collections::BTreeMap;
-
 use agora_core::answer::{Answerer, Replies};
 use agora_core::entry::{Entry, Happening};
 use agora_core::event::Event;
@@ -20,7 +18,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::carry::CarryError;
-use crate::dispatch::result::DispatchResult;
+use crate::dispatch::result::{DispatchResult, QuestionDocument};
 use crate::error::Error;
 use crate::handle::Thread;
 
@@ -51,13 +49,25 @@ pub struct ThreadStory {
     pub dispatches: Vec<DispatchResult>,
     /// Oldest first.
     pub questions: Vec<QuestionStory>,
+    /// How often its owner went on with it after an end, oldest first.
+    pub continued: Vec<ContinuedStory>,
+    /// When it was cancelled, if that is how it ended.
+    pub cancelled_at: Option<Timestamp>,
     pub totals: Totals,
     /// All of it in order, for whoever tells it.
     #[serde(skip)]
     pub entries: Vec<Entry>,
-    /// What the owner said when a dispatch was to go on after an end.
-    #[serde(skip)]
-    pub messages: BTreeMap<DispatchId, String>,
+}
+
+/// A dispatch that goes on after an end, without an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ContinuedStory {
+    pub dispatch_id: DispatchId,
+    pub at: Timestamp,
+    /// What the owner said to it.
+    pub message: Option<String>,
 }
 
 /// One question, from when it was asked to what became of it.
@@ -70,7 +80,15 @@ pub struct QuestionStory {
     pub dispatch_id: DispatchId,
     /// `asked`, `open`, `answered`, `declined`, `expired` or `cancelled`.
     pub state: &'static str,
-    pub question: Question,
+    /// The first item's words, and the others as in the inbox.
+    pub question: String,
+    pub options: Vec<String>,
+    pub context: Option<String>,
+    pub partial_state: Value,
+    pub questions: Vec<Value>,
+    /// The question itself, for who shows it.
+    #[serde(skip)]
+    pub asked: Question,
     pub asked_at: Timestamp,
     pub closed_at: Option<Timestamp>,
     /// How long it has been open, or was.
@@ -167,19 +185,27 @@ impl Thread {
         }
         // What was recorded after the view belongs to another one.
         entries.retain(|entry| entry.seq <= view.seen);
-        let (mut dispatches, mut messages) = (Vec::new(), BTreeMap::new());
+        let (mut dispatches, mut continued) = (Vec::new(), Vec::new());
         let mut first = None;
         for (id, _) in view.thread.dispatches() {
-            dispatches.push(self.agora.describe_dispatch(&self.engine, id).await?);
+            let result = self.agora.describe_dispatch(&self.engine, id).await?;
             let job = self.engine.papers(id).await.map_err(Error::Carry)?.job;
-            if let Some(Continuation::Continued { message: Some(message) }) = &job.continuation {
-                messages.insert(id.clone(), message.clone());
+            if let Some(Continuation::Continued { message }) = &job.continuation {
+                let (dispatch_id, at, message) = (id.clone(), result.accepted_at, message.clone());
+                continued.push(ContinuedStory { dispatch_id, at, message });
             }
+            dispatches.push(result);
             first.get_or_insert(job);
         }
         let now = self.engine.world().clock.now();
         let questions = questions(&view, &entries, now);
         let ended = |entry: &&Entry| matches!(entry.what, Happening::Record(Record::ThreadEnded { .. }));
+        let cancels = |entry: &&Entry| {
+            matches!(
+                entry.what,
+                Happening::Record(Record::ThreadCancelled { .. }) | Happening::Event(Event::Cancelled { .. })
+            )
+        };
         Ok(ThreadStory {
             thread_id: view.thread_id.clone(),
             state: thread_state(view.thread.state()),
@@ -196,8 +222,12 @@ impl Thread {
             totals: totals(&dispatches, &questions, &entries, now),
             dispatches,
             questions,
+            continued,
+            cancelled_at: match view.thread.state() {
+                ThreadState::Cancelled => entries.iter().rfind(cancels).map(|entry| entry.at),
+                _ => None,
+            },
             entries,
-            messages,
         })
     }
 }
@@ -254,13 +284,20 @@ fn questions(view: &ThreadView, entries: &[Entry], now: Timestamp) -> Vec<Questi
 impl QuestionStory {
     /// Begins with where the question stands.
     fn begin(asked: &AskedQuestion, dispatch: &DispatchId, at: Timestamp, now: Timestamp) -> Self {
-        let AskedQuestion { id, question, state, terms, progress, .. } = asked;
+        let AskedQuestion { id, state, terms, progress, .. } = asked;
+        let QuestionDocument { question, options, context, partial_state, questions, asked } =
+            QuestionDocument::new(asked.question.clone());
         let open = *state == QuestionState::Open;
         let routed = progress.routed.iter();
         Self {
             question_id: id.clone(),
             state: question_state(*state),
-            question: question.clone(),
+            question,
+            options,
+            context,
+            partial_state,
+            questions,
+            asked,
             asked_at: at,
             closed_at: None,
             waited_ms: between(at, now),
@@ -281,9 +318,11 @@ impl QuestionStory {
     /// Works in what was recorded of the question.
     fn take(&mut self, entry: &Entry, record: &Record, after: &[Entry]) {
         let closes = match record {
-            Record::QuestionAnswered { answers, by, stale, .. } => {
+            Record::QuestionAnswered { answers, by, stale, receipt, .. } => {
                 let (answers, by, stale) = (answers.clone(), by.clone(), stale.clone());
-                self.answer = Some(StoryAnswer { answers, by, at: entry.at, stale });
+                // The moment that was signed, where one was: the agent is told the same.
+                let at = receipt.as_ref().map_or(entry.at, |receipt| receipt.statement.at);
+                self.answer = Some(StoryAnswer { answers, by, at, stale });
                 true
             }
             Record::QuestionDeclined { by, .. } => {

@@ -52,7 +52,7 @@ impl Show {
         context.ui.result(|| &story, || chronicle::text(&story, columns().clamp(NARROWEST, WIDEST)))?;
         if let Some(open) = story.questions.last().filter(|question| question.state == "open") {
             let then = ", and the work goes on where it stopped";
-            context.ui.hint(asking::how(&open.question_id, &open.question, &open.terms, then));
+            context.ui.hint(asking::how(&open.question_id, &open.asked, &open.terms, then));
         }
         Ok(Exit::Done)
     }
