@@ -304,12 +304,12 @@ fn what_a_questions_end_set_going_in_a_walk_is_carried() {
 fn several_items_are_asked_in_turn_and_several_options_marked() {
     let cli = cli();
     let question = r#"{"questions": [
-        {"id": "parts", "question": "Which parts?", "multiSelect": true, "options": ["a", "b", "c"]},
+        {"id": "parts", "header": "Parts", "question": "Which parts?", "multiSelect": true, "options": ["a", "b", "c"]},
         {"id": "why", "question": "Why these?", "options": ["small", "old"], "allowOther": true}
     ]}"#;
     pause(&cli, "both", question);
     let mut terminal = walk(&cli, 80, &[]);
-    terminal.read_until("(1 of 2) Which parts?");
+    terminal.read_until("(1 of 2) Parts: Which parts?");
     terminal.read_until("space marks");
     terminal.press("\r");
     terminal.read_until("mark one or more");
@@ -416,7 +416,7 @@ fn a_look_at_a_question_tells_how_it_is_answered_or_what_became_of_it() {
 }
 
 #[test]
-fn an_answer_comes_from_a_file_as_it_stands() {
+fn an_answer_comes_from_a_file_or_a_pipe_as_it_stands() {
     let cli = cli();
     cli.write("crlf.txt", "two\r\nlines\r\n");
     cli.write("object.json", r#"{"port": 80}"#);
@@ -427,6 +427,14 @@ fn an_answer_comes_from_a_file_as_it_stands() {
         cli.run(&["answer", id, "--from-file", file]).success();
         assert_eq!(state_of(&cli, id)["questions"][0]["answer"]["answers"]["q1"], expected);
     }
+    for (id, value, input, expected) in
+        [("piped", "-", "two\nlines\n", "two\nlines"), ("number", "-5", "", "-5")]
+    {
+        pause(&cli, id, r#"{"question": "What goes into the file?"}"#);
+        cli.run_with_input(&["answer", id, value], input).success();
+        assert_eq!(state_of(&cli, id)["questions"][0]["answer"]["answers"]["q1"], expected);
+    }
+    assert!(cli.run(&["answer", "piped", "--folow"]).failure(2).contains("--follow"), "no answer");
     // What has no end is not read to it.
     pause(&cli, "endless", r#"{"question": "What goes into the file?"}"#);
     let ran = cli.run(&["answer", "endless", "--from-file", "/dev/zero"]);

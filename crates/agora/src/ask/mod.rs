@@ -106,7 +106,7 @@ fn ask_items(question: &Question, offer: Offer<'_>, over: &UnixStream) -> io::Re
     let several = question.items().len() > 1;
     for (number, item) in (1..).zip(question.items()) {
         let of = if several { format!("({number} of {}) ", question.items().len()) } else { String::new() };
-        let words = format!("{of}{}", plain(item.question().trim()));
+        let words = format!("{of}{}", asking::asks(item));
         say_question(&words)?;
         match ask_item(question, item, &words, offer, over)? {
             ItemAsked::Reply(reply) => replies.push((item.id().to_string(), reply)),
