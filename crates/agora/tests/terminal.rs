@@ -138,14 +138,14 @@ fn a_run_ends_as_its_thread_did_when_the_question_is_closed_elsewhere() {
     let cli = asker();
     let run = || Terminal::start(cli.command(&["dispatch", "run", "--subagent", "asker"]), 80);
     for (close, said) in [
-        (&["cancel", "@"][..], "the question was cancelled"),
-        (&["answer", "@", "--decline"], "the question was declined"),
+        (&["cancel", "@"][..], "the question was cancelled by `user:"),
+        (&["answer", "@", "--decline"], "the question was declined by `user:"),
     ] {
         let mut terminal = run();
         terminal.read_until("esc leaves it open");
         cli.run(close).success();
         let (seen, code) = terminal.finish();
-        assert!(seen.contains(&format!("{said}; its thread has ended")), "{seen}");
+        assert!(seen.contains(said) && seen.contains("`; its thread has ended"), "{seen}");
         assert_eq!(code, Some(1), "{seen}");
     }
     // Nobody else looks at the clock.

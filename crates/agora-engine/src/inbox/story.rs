@@ -53,6 +53,9 @@ pub struct ThreadStory {
     pub continued: Vec<ContinuedStory>,
     /// When it was cancelled, if that is how it ended.
     pub cancelled_at: Option<Timestamp>,
+    /// Who did, where it waited for an answer and they are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancelled_by: Option<Answerer>,
     pub totals: Totals,
     /// All of it in order, for whoever tells it.
     #[serde(skip)]
@@ -68,6 +71,9 @@ pub struct ContinuedStory {
     pub at: Timestamp,
     /// What the owner said to it.
     pub message: Option<String>,
+    /// Who said so. `None`: it went on by itself, or an older agora recorded it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Answerer>,
 }
 
 /// One question, from when it was asked to what became of it.
@@ -192,7 +198,8 @@ impl Thread {
             let job = self.engine.papers(id).await.map_err(Error::Carry)?.job;
             if let Some(Continuation::Continued { message }) = &job.continuation {
                 let (dispatch_id, at, message) = (id.clone(), result.accepted_at, message.clone());
-                continued.push(ContinuedStory { dispatch_id, at, message });
+                let by = continuer(&entries, id);
+                continued.push(ContinuedStory { dispatch_id, at, message, by });
             }
             dispatches.push(result);
             first.get_or_insert(job);
@@ -205,6 +212,13 @@ impl Thread {
                 entry.what,
                 Happening::Record(Record::ThreadCancelled { .. }) | Happening::Event(Event::Cancelled { .. })
             )
+        };
+        let is_cancelled = *view.thread.state() == ThreadState::Cancelled;
+        let cancel = entries.iter().rfind(cancels).filter(|_| is_cancelled);
+        let cancelled_at = cancel.map(|entry| entry.at);
+        let cancelled_by = match cancel.map(|entry| &entry.what) {
+            Some(Happening::Record(Record::ThreadCancelled { by })) => by.clone(),
+            Some(Happening::Record(_) | Happening::Event(_)) | None => None,
         };
         Ok(ThreadStory {
             thread_id: view.thread_id.clone(),
@@ -223,12 +237,19 @@ impl Thread {
             dispatches,
             questions,
             continued,
-            cancelled_at: match view.thread.state() {
-                ThreadState::Cancelled => entries.iter().rfind(cancels).map(|entry| entry.at),
-                _ => None,
-            },
+            cancelled_at,
+            cancelled_by,
             entries,
         })
+    }
+}
+
+/// Returns who let a dispatch go on after an end: that is recorded right before it is accepted.
+fn continuer(entries: &[Entry], dispatch: &DispatchId) -> Option<Answerer> {
+    let place = entries.iter().position(|entry| accepted(entry) == Some(dispatch))?;
+    match &entries.get(place.checked_sub(1)?)?.what {
+        Happening::Record(Record::ThreadContinued { by }) => by.clone(),
+        Happening::Record(_) | Happening::Event(_) => None,
     }
 }
 

@@ -192,7 +192,7 @@ pub(super) async fn open_questions(scene: &Scene) {
         Record::QuestionExpired { question_id: id("q_3"), at_expiry: agora_core::record::AtExpiry::Fail };
     scene.happen("t_3", vec![expired.into()]).await;
     assert_eq!(open(scene, all()).await, ["q_4"]);
-    scene.happen("t_4", vec![Record::QuestionCancelled { question_id: id("q_4") }.into()]).await;
+    scene.happen("t_4", vec![Record::QuestionCancelled { question_id: id("q_4"), by: None }.into()]).await;
     assert!(open(scene, all()).await.is_empty());
     assert_eq!(tally("default").await, Tally::default());
 }

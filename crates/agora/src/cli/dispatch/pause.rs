@@ -105,6 +105,7 @@ pub(in crate::cli) fn meanwhile(closed: &Refusal) -> String {
         Refusal::AnsweredBefore { by, .. } => {
             format!("answered meanwhile by `{}`, through `{}`", plain(&by.principal), plain(&by.door))
         }
+        Refusal::Closed { how, by: Some(by), .. } => format!("{how} by `{}`", plain(&by.principal)),
         Refusal::Closed { how, .. } => how.to_string(),
         other => other.to_string(),
     }
