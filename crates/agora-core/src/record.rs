@@ -84,7 +84,12 @@ pub enum Record {
     #[serde(rename = "question.expired")]
     QuestionExpired { question_id: QuestionId, at_expiry: AtExpiry },
     #[serde(rename = "question.cancelled")]
-    QuestionCancelled { question_id: QuestionId },
+    QuestionCancelled {
+        question_id: QuestionId,
+        /// `None`: nobody was named, or an older agora recorded it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Answerer>,
+    },
     /// An answer that did not count, and why.
     #[serde(rename = "answer.refused")]
     AnswerRefused {
@@ -99,9 +104,17 @@ pub enum Record {
     },
     /// The owner goes on from a terminal state.
     #[serde(rename = "thread.continued")]
-    ThreadContinued {},
+    ThreadContinued {
+        /// `None`: it went on by itself, nobody was named, or an older agora recorded it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Answerer>,
+    },
     #[serde(rename = "thread.cancelled")]
-    ThreadCancelled {},
+    ThreadCancelled {
+        /// `None`: nobody was named, or an older agora recorded it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Answerer>,
+    },
     /// Everything of the thread is over; its retention counts from here.
     #[serde(rename = "thread.ended")]
     ThreadEnded {},
@@ -135,9 +148,35 @@ impl Record {
             Self::QuestionExpired { .. } => "question.expired",
             Self::QuestionCancelled { .. } => "question.cancelled",
             Self::AnswerRefused { .. } => "answer.refused",
-            Self::ThreadContinued {} => "thread.continued",
-            Self::ThreadCancelled {} => "thread.cancelled",
+            Self::ThreadContinued { .. } => "thread.continued",
+            Self::ThreadCancelled { .. } => "thread.cancelled",
             Self::ThreadEnded {} => "thread.ended",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_an_older_agora_recorded_names_nobody_and_is_written_as_it_was() {
+        let old = [
+            ("question.cancelled", json!({"questionId": "q_1"})),
+            ("thread.cancelled", json!({})),
+            ("thread.continued", json!({})),
+        ];
+        for (kind, data) in old {
+            let old = json!({"kind": kind, "data": data});
+            let read: Record = serde_json::from_value(old.clone()).unwrap();
+            assert_eq!(serde_json::to_value(&read).unwrap(), old);
+        }
+        let ann = json!({"principal": "user:ann", "door": "cli"});
+        let new = json!({"kind": "thread.cancelled", "data": {"by": ann}});
+        let read: Record = serde_json::from_value(new.clone()).unwrap();
+        assert_eq!(read, Record::ThreadCancelled { by: Some(Answerer::new("user:ann", "cli")) });
+        assert_eq!(serde_json::to_value(&read).unwrap(), new);
     }
 }

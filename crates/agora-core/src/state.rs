@@ -353,7 +353,7 @@ impl Thread {
                 };
                 self.state = next;
             }
-            Record::QuestionCancelled { question_id } => {
+            Record::QuestionCancelled { question_id, .. } => {
                 self.open_question(question_id)?.state = QuestionState::Cancelled;
                 self.state = ThreadState::Cancelled;
             }
@@ -364,12 +364,12 @@ impl Thread {
                 }
                 progress.refusals += 1;
             }
-            Record::ThreadContinued {} => {
+            Record::ThreadContinued { .. } => {
                 self.require_terminal()?;
                 self.state = ThreadState::Resuming;
                 self.ended = false;
             }
-            Record::ThreadCancelled {} => match self.state {
+            Record::ThreadCancelled { .. } => match self.state {
                 ThreadState::Resuming | ThreadState::Cancelled if !self.ended => {
                     self.state = ThreadState::Cancelled;
                 }

@@ -140,7 +140,7 @@ fn expired(number: u8, at_expiry: AtExpiry) -> Happening {
 }
 
 fn question_cancelled(number: u8) -> Happening {
-    Record::QuestionCancelled { question_id: question_id(number) }.into()
+    Record::QuestionCancelled { question_id: question_id(number), by: None }.into()
 }
 
 fn fold(happenings: &[Happening]) -> Result<Thread, Illegal> {
@@ -319,7 +319,7 @@ fn a_question_that_was_opened_before_there_were_terms_waits_for_ever() {
 
 #[test]
 fn cancelling_a_paused_thread_is_two_records_and_no_event() {
-    let cancel: Happening = Record::ThreadCancelled {}.into();
+    let cancel: Happening = Record::ThreadCancelled { by: None }.into();
     let thread = then(waiting(), &[question_cancelled(1), cancel.clone(), ended()]).unwrap();
     assert_eq!(*thread.state(), ThreadState::Cancelled);
     assert_eq!(thread.dispatches()[0].1, DispatchState::NeedsInput);
@@ -329,7 +329,7 @@ fn cancelling_a_paused_thread_is_two_records_and_no_event() {
 
 #[test]
 fn a_takeover_ends_a_question_and_goes_on_with_the_same_breath() {
-    let over = [question_cancelled(1), Record::ThreadContinued {}.into(), accepted(2)];
+    let over = [question_cancelled(1), Record::ThreadContinued { by: None }.into(), accepted(2)];
     let thread = then(waiting(), &over).unwrap();
     assert_eq!(*thread.state(), ThreadState::Running);
     assert_eq!(thread.questions()[0].state, QuestionState::Cancelled);
@@ -340,7 +340,7 @@ fn a_takeover_ends_a_question_and_goes_on_with_the_same_breath() {
 
 #[test]
 fn a_thread_goes_on_from_every_end_but_an_open_question() {
-    let continued: Happening = Record::ThreadContinued {}.into();
+    let continued: Happening = Record::ThreadContinued { by: None }.into();
     for end in [finished(1), failed(1), cancelled(1)] {
         let thread = fold(&[accepted(1), started(1), end, ended(), continued.clone(), accepted(2)]).unwrap();
         assert_eq!(*thread.state(), ThreadState::Running);
@@ -386,7 +386,7 @@ fn any_happening() -> impl Strategy<Value = Happening> {
         15 => expired(asked, AtExpiry::Fail),
         16 => expired(asked, AtExpiry::UseDefault(replies("A"))),
         17 => question_cancelled(asked),
-        18 => Record::ThreadContinued {}.into(),
+        18 => Record::ThreadContinued { by: None }.into(),
         19 => Record::ThreadEnded {}.into(),
         20 => reminded(asked, at(5)),
         21 => escalated(asked, u32::from(other)),
@@ -434,7 +434,7 @@ proptest! {
                 prop_assert!(authorised, "nothing leaves a pause by itself: {}", what.kind());
             }
             if *before.state() == ThreadState::Resuming {
-                let one_way_on = matches!(what, Happening::Event(Event::Accepted { .. }) | Happening::Record(Record::ThreadCancelled {} | Record::AnswerRefused { .. }));
+                let one_way_on = matches!(what, Happening::Event(Event::Accepted { .. }) | Happening::Record(Record::ThreadCancelled { .. } | Record::AnswerRefused { .. }));
                 prop_assert!(one_way_on, "an answer leads to the next dispatch or a typed end, not to {}", what.kind());
             }
             let closed = |thread: &Thread| thread.questions().iter().filter(|asked| asked.state != QuestionState::Open).map(|asked| asked.id.clone()).collect::<Vec<_>>();

@@ -8,7 +8,9 @@ use agora_core::catalogue::near;
 use agora_core::job::Job;
 use agora_core::provider::ground::CameHome;
 use agora_core::provider::lease::Lease;
-use agora_core::provider::ledger::{Allowance, DispatchRow, Filter, LedgerError, Paper, StateWord};
+use agora_core::provider::ledger::{
+    Allowance, DispatchRow, Filter, LedgerError, Paper, StateWord, ThreadView,
+};
 use agora_core::provider::shelf::Shelf;
 use agora_core::secret::{SecretRef, SecretValue};
 use agora_core::state::ThreadState;
@@ -161,6 +163,11 @@ impl Agora {
             Some((last, _)) => Ok(Thread::new(self.clone(), engine, id.clone(), last.clone())),
             None => Err(Error::UnknownId { text: id.to_string(), near: Vec::new() }),
         }
+    }
+
+    /// Returns a thread as it stands.
+    pub async fn view(&self, id: &ThreadId) -> Result<ThreadView, Error> {
+        self.engine()?.view(id).await.map_err(Error::Carry)
     }
 
     /// Finds a thread by whatever a person has of it: the id of a dispatch, of a thread or of a question, the beginning of one, a

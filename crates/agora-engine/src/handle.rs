@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use agora_core::answer::Answerer;
 use agora_core::entry::Entry;
 use agora_core::ground::Ground;
 use agora_core::job::Attendance;
@@ -208,7 +209,12 @@ impl Thread {
     /// # }
     /// ```
     pub async fn cancel(&self) -> Result<ThreadView, Error> {
-        self.engine.cancel(&self.id).await.map_err(Error::Carry)
+        self.engine.cancel(&self.id, None).await.map_err(Error::Carry)
+    }
+
+    /// As [`Thread::cancel`], by somebody who stands in the record when the thread waited for an answer.
+    pub async fn cancel_by(&self, by: &Answerer) -> Result<ThreadView, Error> {
+        self.engine.cancel(&self.id, Some(by)).await.map_err(Error::Carry)
     }
 
     /// Gives up a thread that cannot be read: it is taken out of the ledger, which keeps what is left of its record aside. False: it
@@ -219,8 +225,27 @@ impl Thread {
 
     /// Goes on with a thread that came to an end, perhaps with a word more.
     pub async fn go_on(&self, message: Option<String>, attendance: Attendance) -> Result<Self, Error> {
+        self.continued(None, message, attendance).await
+    }
+
+    /// As [`Thread::go_on`], by somebody who stands in the record.
+    pub async fn go_on_by(
+        &self,
+        by: &Answerer,
+        message: Option<String>,
+        attendance: Attendance,
+    ) -> Result<Self, Error> {
+        self.continued(Some(by), message, attendance).await
+    }
+
+    async fn continued(
+        &self,
+        by: Option<&Answerer>,
+        message: Option<String>,
+        attendance: Attendance,
+    ) -> Result<Self, Error> {
         let staging = self.agora.stage_again(&self.engine, &self.id).await?;
-        let accepted = self.engine.go_on(&self.id, message, attendance).await.map_err(Error::Accept)?;
+        let accepted = self.engine.go_on(&self.id, by, message, attendance).await.map_err(Error::Accept)?;
         drop(staging);
         let Accepted { dispatch_id, thread_id, .. } = accepted;
         let next = Self::new(self.agora.clone(), self.engine.clone(), thread_id, dispatch_id);

@@ -127,7 +127,7 @@ pub use checklist::{Calls, Checked, CheckedPause, Checklist, Evidence, Point, Ve
 pub use definition::{DefinitionError, read_subagent};
 pub use dispatch::Dispatch;
 pub use dispatch::login::{LoginSource, UsedLogin};
-pub use dispatch::result::{DispatchResult, NeedsInput, Patch, Workspace, shown_state};
+pub use dispatch::result::{DispatchResult, NeedsInput, Patch, QuestionDocument, Workspace, shown_state};
 pub use error::{Error, ErrorKind};
 pub use explain::{ExplainedOverlay, Explanation, LaidFrom, Prompts};
 pub use handle::{Events, Thread};
@@ -135,8 +135,8 @@ pub use health::Health;
 #[cfg(feature = "docker")]
 pub use image::{BuildError, Built as BuiltImage, ImageRequest};
 pub use inbox::{
-    Answered, Closing, InboxNews, InboxWatch, Passed, QuestionStory, Reaction, Refusal, RoutedStep,
-    StoryAnswer, ThreadStory, Totals, thread_state,
+    Answered, Closing, ContinuedStory, InboxNews, InboxWatch, Passed, QuestionStory, Reaction, Refusal,
+    RoutedStep, StoryAnswer, ThreadStory, Totals, thread_state,
 };
 pub use notice::{Ended, Notice, NoticeKind, Notifier, Quiet};
 pub use plan::{Applied, Plan, PlannedEntry};

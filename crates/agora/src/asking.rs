@@ -61,8 +61,15 @@ pub(crate) fn only_others(terms: &Terms) -> Option<String> {
     Some(format!("only {} may answer it", who.join(", ")))
 }
 
+/// Says what an item asks, after the few words that it goes by, if it has some.
+pub(crate) fn asks(item: &Item) -> String {
+    let header = item.header().map(|header| plain(header.trim()).replace('\n', " "));
+    let header = header.filter(|header| !header.is_empty()).map(|header| format!("{header}: "));
+    header.unwrap_or_default() + &plain(item.question().trim())
+}
+
 fn item_lines(item: &Item, several: bool) -> Vec<String> {
-    let words = plain(item.question().trim());
+    let words = asks(item);
     let mut lines = vec![if several { format!("{}: {words}", plain(item.id().as_str())) } else { words }];
     for (number, choice) in (1..).zip(item.options()) {
         lines.push(format!("  {number}. {}", plain(choice.label.trim())));

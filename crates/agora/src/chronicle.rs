@@ -214,10 +214,13 @@ impl Teller<'_> {
             Some(person) => format!("{} took it over ({id})", plain(person)),
             None => format!("it went on as {id}"),
         });
-        if let Some(message) = self.story.messages.get(id) {
-            for line in first_lines(message) {
-                self.page.within(&line);
-            }
+        let continued = self.story.continued.iter().find(|continued| continued.dispatch_id == *id);
+        for line in continued
+            .and_then(|continued| continued.message.as_deref())
+            .iter()
+            .flat_map(|text| first_lines(text))
+        {
+            self.page.within(&line);
         }
     }
 
@@ -287,11 +290,14 @@ impl Teller<'_> {
                 let whom = self.step(question_id, *step);
                 self.page.at(entry.at, &format!("nobody answered, so {whom} is asked, too"));
             }
-            Record::QuestionAnswered { question_id, answers, by, .. } => {
+            Record::QuestionAnswered { question_id, answers, by, stale, .. } => {
                 let after = self.after(question_id);
                 self.page.at(entry.at, &format!("answered by {}{after}", who(by)));
                 for line in asking::reply_lines(answers) {
                     self.page.within(&line);
+                }
+                for difference in stale {
+                    self.page.below(&format!("changed by then: {}", plain(&difference.text())));
                 }
                 self.answered = Some(question_id.clone());
             }
@@ -314,15 +320,20 @@ impl Teller<'_> {
                 self.page.at(entry.at, &told);
                 self.answered = Some(question_id.clone());
             }
-            Record::QuestionCancelled { question_id, .. } => {
+            Record::QuestionCancelled { question_id, by } => {
                 let after = self.after(question_id);
-                self.page.at(entry.at, &format!("the question was cancelled{after}"));
+                self.page.at(entry.at, &format!("the question was cancelled{}{after}", by_whom(by.as_ref())));
             }
             Record::AnswerRefused { by, why, .. } => {
                 page.at(entry.at, &format!("an answer of {} did not count: {}", who(by), plain(why)));
             }
-            Record::ThreadContinued { .. } => page.at(entry.at, "continued by its owner"),
-            Record::ThreadCancelled { .. } => page.at(entry.at, "the thread was cancelled"),
+            Record::ThreadContinued { by: None } => page.at(entry.at, "continued by its owner"),
+            Record::ThreadContinued { by } => {
+                page.at(entry.at, &format!("continued{}", by_whom(by.as_ref())));
+            }
+            Record::ThreadCancelled { by } => {
+                page.at(entry.at, &format!("the thread was cancelled{}", by_whom(by.as_ref())));
+            }
         }
     }
 
@@ -345,6 +356,10 @@ impl Teller<'_> {
 fn who(by: &Answerer) -> String {
     let relayed = by.relayed_by.as_ref().map(|agent| format!(", relayed by {}", plain(agent)));
     format!("{} through {}{}", plain(&by.principal), plain(&by.door), relayed.unwrap_or_default())
+}
+
+fn by_whom(by: Option<&Answerer>) -> String {
+    by.map(|by| format!(" by {}", who(by))).unwrap_or_default()
 }
 
 fn names(parties: &[Party]) -> String {

@@ -11,6 +11,9 @@ use crate::cli::{counted, span};
 use crate::left_out;
 use crate::ui::Ui;
 
+/// Said before a question that nobody is asked.
+const KEPT: &str = "it had asked when the cancel came; the question is kept, and nobody is asked";
+
 /// How many files that lost to others a person is told of.
 const SHOWN_DROPPED: usize = 5;
 
@@ -47,6 +50,9 @@ pub(crate) fn tell(ui: Ui, result: &DispatchResult) {
         }
         (None, None) => {
             ui.note(summary(result));
+            if let Some(kept) = &result.kept_question {
+                ui.note(format_args!("{KEPT}\n{}", asking::text(&kept.asked)));
+            }
             if let Some(hint) = next(result) {
                 ui.hint(hint);
             }
@@ -328,6 +334,10 @@ pub(crate) fn whole(result: &DispatchResult) -> String {
         });
         let whole = asking::whole(&asked.asked).into_iter().chain(asking::changes(&asked.stale));
         lines.extend(whole.map(|line| format!("  {line}").trim_end().to_owned()));
+    }
+    if let Some(kept) = &result.kept_question {
+        lines.push(format!("kept:        {KEPT}"));
+        lines.extend(asking::whole(&kept.asked).iter().map(|line| format!("  {line}").trim_end().to_owned()));
     }
     lines.extend(
         result

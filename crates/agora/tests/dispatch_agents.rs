@@ -419,13 +419,13 @@ fn continuing_after_a_finish_and_after_a_failure_goes_on_in_the_same_conversatio
     [DATE] [CLOCK]  finished
                           worked [SPAN], 2 turns, $0.0016, 1 file changed (+1 -0)
                             First part done.
-    [DATE] [CLOCK]  continued by its owner
+    [DATE] [CLOCK]  continued by user:ann through cli
                           it went on as d_[ID]
                             also add more
     [DATE] [CLOCK]  failed (provider-failed, auth)
                           worked [SPAN], 2 turns, $0.0008, 1 file changed (+1 -0)
                             Failed to authenticate. API Error: 401 no
-    [DATE] [CLOCK]  continued by its owner
+    [DATE] [CLOCK]  continued by user:ann through cli
                           it went on as d_[ID]
                             try again
     [DATE] [CLOCK]  finished

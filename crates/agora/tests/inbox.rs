@@ -188,17 +188,17 @@ fn whoever_leaves_the_inbox_leaves_everything_open() {
 }
 
 #[test]
-fn whoever_is_too_late_is_told_and_goes_on_with_what_came_meanwhile() {
+fn a_walk_goes_on_when_somebody_else_answers() {
     let cli = cli();
     let question = pause(&cli, "first", WHICH);
     let mut terminal = walk(&cli, 40, &[]);
     let seen = terminal.read_until("q leaves").to_owned();
     let fits = |line: &str| line.replace("\x1b[K", "").replace("\x1b[J", "").chars().count() <= 40;
     assert!(seen.split("\r\n").all(fits), "{seen:?}");
-    cli.run(&["answer", &question, "sqlite"]).success();
     pause(&cli, "second", r#"{"question": "Why?"}"#);
-    terminal.press("2\r");
-    terminal.read_until("was answered before");
+    // Nobody presses a key: the walk hears of it.
+    cli.run(&["answer", &question, "sqlite"]).success();
+    terminal.read_until("answered meanwhile by `user:");
     terminal.read_until("question 2 of 2");
     terminal.read_until("esc shows other keys");
     terminal.press("because\n");
@@ -249,7 +249,7 @@ fn whoever_may_not_answer_is_told_who_may_and_is_not_asked() {
     assert_eq!(state_of(&cli, "leads")["questions"][0]["state"], "open");
 }
 
-/// A route on which nobody is in time, so that whoever answers first is the first to look at the clock.
+/// A route on which nobody is in time, so that whoever is asked is the first to look at the clock.
 const NO_TIME: &str =
     "[[route]]\nmatch = { label = \"late\" }\nexpire_after = \"1ms\"\nat_expiry = \"use-default\"\n";
 const WITH_DEFAULT: &str =
@@ -260,29 +260,23 @@ fn whoever_sits_at_a_run_follows_it_also_with_somebody_elses_answer() {
     let cli = cli();
     cli.settings(NO_TIME);
     // Too late: the asker's default holds, and this very process is there to go on.
-    let mut terminal = run_here(&cli, "late", WITH_DEFAULT);
-    terminal.read_until("esc leaves it open");
-    terminal.press("2\r");
-    let (seen, code) = terminal.finish();
+    let (seen, code) = run_here(&cli, "late", WITH_DEFAULT).finish();
     assert!(seen.contains("the question has expired; it goes on as d_"), "{seen}");
     assert!(seen.contains("\"answer\": \"sqlite\"") && !seen.contains("postgres\""), "{seen}");
     assert_eq!(code, Some(0), "{seen}");
     assert_eq!(cli.run(&["status", "--line"]).success(), "");
-    // Somebody was faster than a decline.
-    let mut terminal = run_here(&cli, "declined", WITH_DEFAULT);
+    // Somebody was faster.
+    let mut terminal = run_here(&cli, "faster", WITH_DEFAULT);
     terminal.read_until("esc leaves it open");
-    cli.run(&["answer", "declined", "postgres"]).success();
-    terminal.press("x");
-    terminal.read_until("x again declines");
-    terminal.press("x");
+    cli.run(&["answer", "faster", "postgres"]).success();
     let (seen, code) = terminal.finish();
-    assert!(seen.contains("was answered before") && seen.contains("it goes on as d_"), "{seen}");
+    assert!(seen.contains("answered meanwhile by `user:") && seen.contains("it goes on as d_"), "{seen}");
     assert!(seen.contains("\"answer\": \"postgres\""), "{seen}");
     assert_eq!(code, Some(0), "{seen}");
 }
 
 #[test]
-fn what_an_answer_set_going_that_came_too_late_is_carried() {
+fn what_a_questions_end_set_going_in_a_walk_is_carried() {
     let cli = cli();
     cli.settings(NO_TIME);
     pause(&cli, "first", WHICH);
@@ -292,10 +286,8 @@ fn what_an_answer_set_going_that_came_too_late_is_carried() {
     pause(&cli, "late", WITH_DEFAULT);
     terminal.press("s");
     terminal.read_until("question 2 of 2");
-    terminal.read_times("q leaves", 2);
-    terminal.press("2\r");
     let (seen, code) = terminal.finish();
-    assert!(seen.contains("is not open any more"), "{seen}");
+    assert!(seen.contains("the question has expired"), "{seen}");
     assert_eq!(code, Some(0), "{seen}");
     // This looks and turns nothing: whoever carries it was started by the walk.
     let since = tokio::time::Instant::now();
@@ -312,12 +304,12 @@ fn what_an_answer_set_going_that_came_too_late_is_carried() {
 fn several_items_are_asked_in_turn_and_several_options_marked() {
     let cli = cli();
     let question = r#"{"questions": [
-        {"id": "parts", "question": "Which parts?", "multiSelect": true, "options": ["a", "b", "c"]},
+        {"id": "parts", "header": "Parts", "question": "Which parts?", "multiSelect": true, "options": ["a", "b", "c"]},
         {"id": "why", "question": "Why these?", "options": ["small", "old"], "allowOther": true}
     ]}"#;
     pause(&cli, "both", question);
     let mut terminal = walk(&cli, 80, &[]);
-    terminal.read_until("(1 of 2) Which parts?");
+    terminal.read_until("(1 of 2) Parts: Which parts?");
     terminal.read_until("space marks");
     terminal.press("\r");
     terminal.read_until("mark one or more");
@@ -424,7 +416,7 @@ fn a_look_at_a_question_tells_how_it_is_answered_or_what_became_of_it() {
 }
 
 #[test]
-fn an_answer_comes_from_a_file_as_it_stands() {
+fn an_answer_comes_from_a_file_or_a_pipe_as_it_stands() {
     let cli = cli();
     cli.write("crlf.txt", "two\r\nlines\r\n");
     cli.write("object.json", r#"{"port": 80}"#);
@@ -435,6 +427,14 @@ fn an_answer_comes_from_a_file_as_it_stands() {
         cli.run(&["answer", id, "--from-file", file]).success();
         assert_eq!(state_of(&cli, id)["questions"][0]["answer"]["answers"]["q1"], expected);
     }
+    for (id, value, input, expected) in
+        [("piped", "-", "two\nlines\n", "two\nlines"), ("number", "-5", "", "-5")]
+    {
+        pause(&cli, id, r#"{"question": "What goes into the file?"}"#);
+        cli.run_with_input(&["answer", id, value], input).success();
+        assert_eq!(state_of(&cli, id)["questions"][0]["answer"]["answers"]["q1"], expected);
+    }
+    assert!(cli.run(&["answer", "piped", "--folow"]).failure(2).contains("--follow"), "no answer");
     // What has no end is not read to it.
     pause(&cli, "endless", r#"{"question": "What goes into the file?"}"#);
     let ran = cli.run(&["answer", "endless", "--from-file", "/dev/zero"]);
@@ -552,6 +552,11 @@ esac"#;
     );
     assert_eq!(json["questions"][0]["nextDispatchId"], json["dispatches"][1]["dispatchId"]);
     assert_eq!(json["questions"][1]["answer"]["by"]["door"], "cli");
+    let first = &json["questions"][0];
+    for field in ["question", "options", "context", "questions", "partialState"] {
+        assert_eq!(first[field], asked["needsInput"][field], "{field}");
+    }
+    assert!(first["question"].is_string());
 }
 
 #[test]

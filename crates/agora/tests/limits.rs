@@ -110,6 +110,9 @@ fn a_thread_that_cannot_be_read_is_named_and_given_up() {
     let states: Vec<Value> = cli.run(&["ls", "--json"]).json().as_array().unwrap().clone();
     let states: Vec<&str> = states.iter().map(|row| row["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["needs_input", "damaged"]);
+    let threads = cli.run(&["thread", "list", "--json"]).json();
+    assert_eq!((&threads[0]["state"], &threads[1]["state"]), (&"waiting".into(), &"damaged".into()));
+    assert_eq!(threads[1]["dispatchId"], "d_broken");
     for command in [&["status"][..], &["thread", "list"], &["gc"]] {
         cli.run(command).success();
     }

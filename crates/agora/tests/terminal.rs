@@ -110,3 +110,48 @@ fn whoever_leaves_a_question_finds_it_open() {
     }
     assert_eq!(cli.run(&["inbox", "--json"]).json().as_array().unwrap().len(), 2);
 }
+
+#[test]
+fn whoever_is_asked_is_told_when_somebody_else_answers_and_follows() {
+    let cli = asker();
+    let mut terminal = Terminal::start(cli.command(&["dispatch", "run", "--subagent", "asker"]), 80);
+    terminal.read_until("esc leaves it open");
+    cli.run(&["answer", "postgres"]).success();
+    let seen = terminal.read_until("; it goes on as d_");
+    assert!(seen.contains("\x1b[J\x1b[?2004lanswered meanwhile by `user:"), "the menu goes first: {seen:?}");
+    terminal.read_until("And why?");
+    terminal.read_until("> ");
+    terminal.press("half a thou");
+    terminal.read_until("> half a thou");
+    cli.run(&["answer", "it has an index"]).success();
+    let (seen, code) = terminal.finish();
+    assert_eq!(seen.matches("answered meanwhile by").count(), 2, "{seen}");
+    assert!(
+        seen.contains(r#""answer": "it has an index""#) && !seen.contains(r#""answer": "half"#),
+        "{seen}"
+    );
+    assert_eq!(code, Some(0), "{seen}");
+}
+
+#[test]
+fn a_run_ends_as_its_thread_did_when_the_question_is_closed_elsewhere() {
+    let cli = asker();
+    let run = || Terminal::start(cli.command(&["dispatch", "run", "--subagent", "asker"]), 80);
+    for (close, said) in [
+        (&["cancel", "@"][..], "the question was cancelled by `user:"),
+        (&["answer", "@", "--decline"], "the question was declined by `user:"),
+    ] {
+        let mut terminal = run();
+        terminal.read_until("esc leaves it open");
+        cli.run(close).success();
+        let (seen, code) = terminal.finish();
+        assert!(seen.contains(said) && seen.contains("`; its thread has ended"), "{seen}");
+        assert_eq!(code, Some(1), "{seen}");
+    }
+    // Nobody else looks at the clock.
+    cli.settings("[[route]]\nexpire_after = \"300ms\"\nat_expiry = \"fail\"\n");
+    let (seen, code) = run().finish();
+    assert!(seen.contains("esc leaves it open"), "{seen}");
+    assert!(seen.contains("the question has expired; its thread has ended"), "{seen}");
+    assert_eq!(code, Some(1), "{seen}");
+}

@@ -238,6 +238,8 @@ pub struct Filter {
     pub states: Option<Vec<StateWord>>,
     /// Those whose id, or whose thread's id, begins so.
     pub prefix: Option<String>,
+    /// Only the last of each thread: a row a thread.
+    pub last: bool,
     /// Only those accepted before this dispatch, for the next page.
     pub before: Option<DispatchId>,
     pub most: usize,

@@ -144,17 +144,18 @@ impl Engine {
         Ok(Accepted { dispatch_id: id, thread_id: papers.job.thread_id, novelty: Novelty::Known })
     }
 
-    /// Goes on with a thread that came to an end, with the same bundles, from where its last dispatch left off.
+    /// Goes on with a thread that came to an end, with the same bundles, from where its last dispatch left off. `by` is for the record.
     pub async fn go_on(
         &self,
         thread: &ThreadId,
+        by: Option<&Answerer>,
         message: Option<String>,
         attendance: Attendance,
     ) -> Result<Accepted, AcceptError> {
         loop {
             let view = self.view(thread).await.map_err(AcceptError::Carry)?;
             let not_now = |why| AcceptError::NotNow { thread: thread.clone(), why };
-            let continued = Happening::from(Record::ThreadContinued {});
+            let continued = Happening::from(Record::ThreadContinued { by: by.cloned() });
             view.thread.clone().after(&continued).map_err(not_now)?;
             let Some((last, _)) = view.thread.dispatches().last() else {
                 return Err(not_now(Illegal::NoThread));

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 
+use agora_core::answer::Answerer;
 use agora_core::entry::Happening;
 use agora_core::provider::ledger::{LedgerError, ThreadView};
 use agora_core::record::Record;
@@ -11,8 +12,9 @@ use agora_core::{DispatchId, ThreadId};
 use super::{CarryError, Engine, live_dispatch};
 
 impl Engine {
-    /// Cancels whatever the thread does or waits for. A thread that has ended stays as it ended; what is returned tells.
-    pub async fn cancel(&self, thread: &ThreadId) -> Result<ThreadView, CarryError> {
+    /// Cancels whatever the thread does or waits for. A thread that has ended stays as it ended; what is returned tells. `by` is
+    /// for the record of one that waited.
+    pub async fn cancel(&self, thread: &ThreadId, by: Option<&Answerer>) -> Result<ThreadView, CarryError> {
         loop {
             let view = self.view(thread).await?;
             if live_dispatch(&view.thread).is_some() {
@@ -20,7 +22,7 @@ impl Engine {
                 self.see_it_through(&view).await?;
                 continue;
             }
-            let Some(what) = end_of(&view) else { return Ok(view) };
+            let Some(what) = end_of(&view, by) else { return Ok(view) };
             // While a question is open somebody may answer it, who would go on with what is taken away here.
             if *view.thread.state() != ThreadState::Waiting {
                 self.clear_ended(&view).await?;
@@ -62,16 +64,19 @@ impl Engine {
 }
 
 /// Returns what ends a thread of which nothing runs, or nothing when it has ended.
-fn end_of(view: &ThreadView) -> Option<Vec<Happening>> {
+fn end_of(view: &ThreadView, by: Option<&Answerer>) -> Option<Vec<Happening>> {
     let ended = Happening::from(Record::ThreadEnded {});
+    let cancelled = Happening::from(Record::ThreadCancelled { by: by.cloned() });
     match view.thread.state() {
         ThreadState::Waiting => {
             let open = view.thread.questions().iter().filter(|asked| asked.state == QuestionState::Open);
-            let cancelled =
-                open.map(|asked| Record::QuestionCancelled { question_id: asked.id.clone() }.into());
-            Some(cancelled.chain([Record::ThreadCancelled {}.into()]).collect())
+            let closed = open.map(|asked| {
+                let (question_id, by) = (asked.id.clone(), by.cloned());
+                Record::QuestionCancelled { question_id, by }.into()
+            });
+            Some(closed.chain([cancelled]).collect())
         }
-        ThreadState::Resuming => Some(vec![Record::ThreadCancelled {}.into(), ended]),
+        ThreadState::Resuming => Some(vec![cancelled, ended]),
         // It would have continued by itself.
         ThreadState::Finished | ThreadState::Failed(_) | ThreadState::Cancelled
             if !view.thread.has_ended() =>

@@ -67,7 +67,7 @@ impl Engine {
             let moved = self.view(thread).await?.thread;
             return Ok(if moved.wants_carrier() { Found::Orphan } else { Found::InOrder });
         }
-        match self.go_on(thread, None, Attendance::Retried).await {
+        match self.go_on(thread, None, None, Attendance::Retried).await {
             Ok(_) => Ok(Found::Orphan),
             Err(AcceptError::Carry(error)) => Err(error),
             // Somebody else turned the timer, or its owner was faster.
@@ -130,7 +130,7 @@ impl Engine {
                 biased;
                 // Somebody may have ended it, or gone on with it, meanwhile.
                 heard = watch.next() => heard.map_err(CarryError::Ledger)?,
-                () = self.world().alarm.at(moment) => match self.go_on(thread, None, Attendance::Retried).await {
+                () = self.world().alarm.at(moment) => match self.go_on(thread, None, None, Attendance::Retried).await {
                     Ok(_) | Err(AcceptError::NotNow { .. }) => {}
                     Err(AcceptError::Carry(error)) => return Err(error),
                     Err(

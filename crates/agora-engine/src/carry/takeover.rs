@@ -31,7 +31,7 @@ impl Engine {
     pub(crate) async fn lease_to_take_over(&self, thread: &ThreadId) -> Result<Box<dyn Lease>, AcceptError> {
         let view = self.view(thread).await.map_err(AcceptError::Carry)?;
         let job = self.taken_over_from(&view).await?;
-        after(&view.thread, steps(&view.thread)).map_err(|why| not_now(thread, why))?;
+        after(&view.thread, steps(&view.thread, None)).map_err(|why| not_now(thread, why))?;
         if self.target(&job.target).is_some_and(|target| !target.compute.has_terminals()) {
             return Err(AcceptError::NoTerminal(job.target));
         }
@@ -54,7 +54,7 @@ impl Engine {
     ) -> Result<(Accepted, Option<AskedQuestion>), AcceptError> {
         loop {
             let view = self.view(thread).await.map_err(AcceptError::Carry)?;
-            let mut what = steps(&view.thread);
+            let mut what = steps(&view.thread, Some(by));
             after(&view.thread, what.clone()).map_err(|why| not_now(thread, why))?;
             self.see_entitled(&view, by)?;
             let before = self.taken_over_from(&view).await?;
@@ -119,9 +119,12 @@ pub(super) fn terminal_gone(job: &Job) -> Failure {
 }
 
 /// Returns what happens to a thread that is taken over, before its next dispatch.
-fn steps(thread: &Thread) -> Vec<Happening> {
-    let closed = open(thread).map(|asked| Record::QuestionCancelled { question_id: asked.id.clone() }.into());
-    closed.into_iter().chain([Record::ThreadContinued {}.into()]).collect()
+fn steps(thread: &Thread, by: Option<&Answerer>) -> Vec<Happening> {
+    let closed = open(thread).map(|asked| {
+        let (question_id, by) = (asked.id.clone(), by.cloned());
+        Record::QuestionCancelled { question_id, by }.into()
+    });
+    closed.into_iter().chain([Record::ThreadContinued { by: by.cloned() }.into()]).collect()
 }
 
 fn open(thread: &Thread) -> Option<&AskedQuestion> {

@@ -45,6 +45,9 @@ pub struct DispatchResult {
     pub needs_input: Option<NeedsInput>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+    /// What the agent had asked when a cancel came first: nobody is asked it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_question: Option<QuestionDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<VerifyReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,6 +87,23 @@ pub struct DispatchResult {
     /// How many come before it, while it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<u64>,
+}
+
+/// A question's words, as every document has them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QuestionDocument {
+    /// The first item's words, for whoever has one item to show.
+    pub question: String,
+    /// The labels of the first item's options.
+    pub options: Vec<String>,
+    pub context: Option<String>,
+    pub partial_state: Value,
+    /// Every item with all that it says.
+    pub questions: Vec<Value>,
+    /// The question itself, for who shows it.
+    #[serde(skip)]
+    pub asked: Question,
 }
 
 /// What the agent asked.
@@ -196,6 +216,7 @@ impl From<Read> for DispatchResult {
             stderr,
             needs_input,
             failure,
+            kept_question: report.kept_question.map(QuestionDocument::new),
             verify: report.verify,
             patch: report.patch.map(|of| patch("patch.diff", home.git_ref.as_ref(), of)),
             patch_since_pause: report.patch_since_pause.map(|of| patch("patch-since-pause.diff", None, of)),
@@ -250,24 +271,39 @@ fn question_of(thread: &ThreadView, dispatch: &DispatchId) -> Option<NeedsInput>
     Some(NeedsInput::new(asked))
 }
 
-impl NeedsInput {
-    pub(crate) fn new(asked: &AskedQuestion) -> Self {
-        let question = &asked.question;
-        let first = question.items().first();
-        let whole = serde_json::to_value(question).unwrap_or_default();
+impl QuestionDocument {
+    pub(crate) fn new(asked: Question) -> Self {
+        let first = asked.items().first();
+        let whole = serde_json::to_value(&asked).unwrap_or_default();
         Self {
-            question_id: asked.id.clone(),
             question: first.map(|item| item.question().to_owned()).unwrap_or_default(),
             options: first
                 .map(|item| item.options().iter().map(|option| option.label.clone()).collect())
                 .unwrap_or_default(),
-            context: question.context().map(str::to_owned),
-            partial_state: question.partial_state().clone(),
+            context: asked.context().map(str::to_owned),
+            partial_state: asked.partial_state().clone(),
             questions: whole["questions"].as_array().cloned().unwrap_or_default(),
+            asked,
+        }
+    }
+}
+
+impl NeedsInput {
+    pub(crate) fn new(asked: &AskedQuestion) -> Self {
+        let AskedQuestion { id, state, terms, .. } = asked;
+        let QuestionDocument { question, options, context, partial_state, questions, asked } =
+            QuestionDocument::new(asked.question.clone());
+        Self {
+            question_id: id.clone(),
+            question,
+            options,
+            context,
+            partial_state,
+            questions,
             stale: Vec::new(),
-            asked: question.clone(),
-            state: asked.state,
-            terms: asked.terms.clone(),
+            asked,
+            state: *state,
+            terms: terms.clone(),
         }
     }
 }

@@ -49,9 +49,11 @@ pub enum Refusal {
     NotOpen(QuestionId),
     #[error("the question `{question_id}` was answered before, by `{}` through `{}` at {at}", by.principal, by.door)]
     AnsweredBefore { question_id: QuestionId, by: Box<Answerer>, at: Timestamp },
-    #[error("the question `{question_id}` is not open any more")]
+    #[error("the question `{question_id}` is not open any more{}", ended_by(by.as_deref()))]
     Closed {
         question_id: QuestionId,
+        /// Who ended it, where somebody did and is known.
+        by: Option<Box<Answerer>>,
         #[source]
         how: Illegal,
     },
@@ -308,36 +310,43 @@ impl Engine {
         Ok(())
     }
 
-    async fn open_question<'v>(
+    /// Finds a question that can be answered, or says why an answer to it does not count.
+    pub(super) async fn open_question<'v>(
         &self,
         view: &'v ThreadView,
         question: &QuestionId,
     ) -> Result<&'v AskedQuestion, Error> {
         let asked = view.thread.questions().iter().find(|asked| asked.id == *question);
         let asked = asked.ok_or_else(|| Error::Answer(Refusal::Unknown(question.clone())))?;
-        let closed = |how| Refusal::Closed { question_id: question.clone(), how };
-        Err(Error::Answer(match asked.state {
+        let how = match asked.state {
             QuestionState::Open => return Ok(asked),
-            QuestionState::Asked => Refusal::NotOpen(question.clone()),
-            QuestionState::Answered => self.answered_before(view, question).await?,
-            QuestionState::Declined => closed(Illegal::DeclinedAlready),
-            QuestionState::Expired => closed(Illegal::ExpiredAlready),
-            QuestionState::Stale => closed(Illegal::StaleAlready),
-            QuestionState::Cancelled => closed(Illegal::CancelledAlready),
+            QuestionState::Asked => return Err(Error::Answer(Refusal::NotOpen(question.clone()))),
+            QuestionState::Answered => Illegal::AnsweredAlready,
+            QuestionState::Declined => Illegal::DeclinedAlready,
+            QuestionState::Expired => Illegal::ExpiredAlready,
+            QuestionState::Stale => Illegal::StaleAlready,
+            QuestionState::Cancelled => Illegal::CancelledAlready,
+        };
+        let closed = self.closed_by(view, question).await?.map(|(by, at)| (Box::new(by), at));
+        let question_id = question.clone();
+        Err(Error::Answer(match closed {
+            Some((by, at)) if how == Illegal::AnsweredAlready => {
+                Refusal::AnsweredBefore { question_id, by, at }
+            }
+            closed => Refusal::Closed { question_id, by: closed.map(|(by, _)| by), how },
         }))
     }
 
-    /// Says who was first.
-    async fn answered_before(&self, view: &ThreadView, question: &QuestionId) -> Result<Refusal, Error> {
+    /// Says who closed a question, and when. `None`: its time was over, or nobody was named.
+    async fn closed_by(
+        &self,
+        view: &ThreadView,
+        question: &QuestionId,
+    ) -> Result<Option<(Answerer, Timestamp)>, Error> {
         let most = usize::try_from(view.seen).unwrap_or(usize::MAX);
         let entries = self.world().ledger.read(&view.thread_id, 0, most).await;
         let entries = entries.map_err(|error| Error::Carry(CarryError::Ledger(error)))?;
-        let question_id = question.clone();
-        let how = Illegal::AnsweredAlready;
-        Ok(match entries.iter().find_map(|entry| answer_to(question, entry)) {
-            Some((by, at)) => Refusal::AnsweredBefore { question_id, by: Box::new(by.clone()), at },
-            None => Refusal::Closed { question_id, how },
-        })
+        Ok(entries.iter().find_map(|entry| Some((closer(question, entry)?.clone(), entry.at))))
     }
 
     pub(crate) async fn last_papers(&self, view: &ThreadView) -> Result<DispatchView, CarryError> {
@@ -380,11 +389,18 @@ impl Engine {
     }
 }
 
-fn answer_to<'e>(question: &QuestionId, entry: &'e Entry) -> Option<(&'e Answerer, Timestamp)> {
+/// Returns who closed a question with an entry.
+fn closer<'e>(question: &QuestionId, entry: &'e Entry) -> Option<&'e Answerer> {
     match &entry.what {
-        Happening::Record(Record::QuestionAnswered { question_id, by, .. }) if question_id == question => {
-            Some((by, entry.at))
-        }
+        Happening::Record(
+            Record::QuestionAnswered { question_id, by, .. }
+            | Record::QuestionDeclined { question_id, by }
+            | Record::QuestionCancelled { question_id, by: Some(by) },
+        ) if question_id == question => Some(by),
         Happening::Event(_) | Happening::Record(_) => None,
     }
+}
+
+fn ended_by(by: Option<&Answerer>) -> String {
+    by.map(|by| format!(": it was ended by `{}` through `{}`", by.principal, by.door)).unwrap_or_default()
 }

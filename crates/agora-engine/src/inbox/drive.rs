@@ -4,7 +4,6 @@ use agora_core::QuestionId;
 use agora_core::answer::{Answerer, Given};
 use agora_core::provider::ledger::LedgerError;
 use agora_core::stale::{self, Despite};
-use agora_core::state::QuestionState;
 
 use super::answer::{Answered, Refusal};
 use super::asked_by;
@@ -181,7 +180,7 @@ impl Thread {
             };
             let reaction: Option<Reaction> = tokio::select! {
                 biased;
-                closed = thread.closed(&question) => closed.map(|()| None)?,
+                closed = thread.closed(&question) => closed.map(|_| None)?,
                 reaction = async { ask(asked).await.into() } => Some(reaction),
             };
             let reacted = match &reaction {
@@ -217,16 +216,29 @@ impl Thread {
         }
     }
 
-    /// Returns when a question is not open any more.
-    async fn closed(&self, question: &QuestionId) -> Result<(), Error> {
-        let mut watch = self.engine.world().ledger.watch().map_err(failed)?;
+    /// Returns when a question is not open any more, with what an answer to it would hear. What is due about it until then is done
+    /// here: nobody else may look at the clock.
+    pub async fn closed(&self, question: &QuestionId) -> Result<Refusal, Error> {
+        let world = self.engine.world();
+        let mut watch = world.ledger.watch().map_err(failed)?;
         loop {
+            self.engine.turn(self.id()).await.map_err(Error::Carry)?;
             let view = self.view().await?;
-            let asked = view.thread.questions().iter().find(|asked| asked.id == *question);
-            if !asked.is_some_and(|asked| matches!(asked.state, QuestionState::Asked | QuestionState::Open)) {
-                return Ok(());
+            match self.engine.open_question(&view, question).await {
+                Ok(_) | Err(Error::Answer(Refusal::NotOpen(_))) => {}
+                Err(Error::Answer(closed)) => return Ok(closed),
+                Err(error) => return Err(error),
             }
-            watch.next().await.map_err(failed)?;
+            let due = async {
+                match view.thread.question_due_at() {
+                    Some(moment) => world.alarm.at(moment).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                heard = watch.next() => heard.map_err(failed)?,
+                () = due => {}
+            }
         }
     }
 }

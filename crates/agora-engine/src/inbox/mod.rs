@@ -18,7 +18,9 @@ use crate::handle::Thread;
 pub use answer::{Answered, Refusal};
 pub use drive::Reaction;
 pub use news::{Closing, InboxNews, InboxWatch};
-pub use story::{Passed, QuestionStory, RoutedStep, StoryAnswer, ThreadStory, Totals, thread_state};
+pub use story::{
+    ContinuedStory, Passed, QuestionStory, RoutedStep, StoryAnswer, ThreadStory, Totals, thread_state,
+};
 
 impl Agora {
     /// Returns questions that are open, those that wait longest first.

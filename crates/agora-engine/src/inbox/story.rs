@@ -1,8 +1,6 @@
 //! A thread's whole story across its pauses, put together from the ledger: what was dispatched, asked, answered and done, what it
 //! cost, how long people thought, and that nothing ran meanwhile.
 
-use std::collections::BTreeMap;
-
 use agora_core::answer::{Answerer, Replies};
 use agora_core::entry::{Entry, Happening};
 use agora_core::event::Event;
@@ -11,6 +9,7 @@ use agora_core::question::Question;
 use agora_core::reason::Failure;
 use agora_core::record::{Record, RouteOutcome};
 use agora_core::route::{Party, Terms};
+use agora_core::stale::Difference;
 use agora_core::state::{AskedQuestion, QuestionState, ThreadState};
 use agora_core::wire::manifest::Continuation;
 use agora_core::wire::report::Usage;
@@ -19,7 +18,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::carry::CarryError;
-use crate::dispatch::result::DispatchResult;
+use crate::dispatch::result::{DispatchResult, QuestionDocument};
 use crate::error::Error;
 use crate::handle::Thread;
 
@@ -50,13 +49,31 @@ pub struct ThreadStory {
     pub dispatches: Vec<DispatchResult>,
     /// Oldest first.
     pub questions: Vec<QuestionStory>,
+    /// How often its owner went on with it after an end, oldest first.
+    pub continued: Vec<ContinuedStory>,
+    /// When it was cancelled, if that is how it ended.
+    pub cancelled_at: Option<Timestamp>,
+    /// Who did, where it waited for an answer and they are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancelled_by: Option<Answerer>,
     pub totals: Totals,
     /// All of it in order, for whoever tells it.
     #[serde(skip)]
     pub entries: Vec<Entry>,
-    /// What the owner said when a dispatch was to go on after an end.
-    #[serde(skip)]
-    pub messages: BTreeMap<DispatchId, String>,
+}
+
+/// A dispatch that goes on after an end, without an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ContinuedStory {
+    pub dispatch_id: DispatchId,
+    pub at: Timestamp,
+    /// What the owner said to it.
+    pub message: Option<String>,
+    /// Who said so. `None`: it went on by itself, or an older agora recorded it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Answerer>,
 }
 
 /// One question, from when it was asked to what became of it.
@@ -69,7 +86,15 @@ pub struct QuestionStory {
     pub dispatch_id: DispatchId,
     /// `asked`, `open`, `answered`, `declined`, `expired` or `cancelled`.
     pub state: &'static str,
-    pub question: Question,
+    /// The first item's words, and the others as in the inbox.
+    pub question: String,
+    pub options: Vec<String>,
+    pub context: Option<String>,
+    pub partial_state: Value,
+    pub questions: Vec<Value>,
+    /// The question itself, for who shows it.
+    #[serde(skip)]
+    pub asked: Question,
     pub asked_at: Timestamp,
     pub closed_at: Option<Timestamp>,
     /// How long it has been open, or was.
@@ -113,6 +138,9 @@ pub struct StoryAnswer {
     pub answers: Replies,
     pub by: Answerer,
     pub at: Timestamp,
+    /// What the question rested on and was another by then, which the answerer was shown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stale: Vec<Difference>,
 }
 
 /// A record, as it stands in the ledger.
@@ -163,19 +191,35 @@ impl Thread {
         }
         // What was recorded after the view belongs to another one.
         entries.retain(|entry| entry.seq <= view.seen);
-        let (mut dispatches, mut messages) = (Vec::new(), BTreeMap::new());
+        let (mut dispatches, mut continued) = (Vec::new(), Vec::new());
         let mut first = None;
         for (id, _) in view.thread.dispatches() {
-            dispatches.push(self.agora.describe_dispatch(&self.engine, id).await?);
+            let result = self.agora.describe_dispatch(&self.engine, id).await?;
             let job = self.engine.papers(id).await.map_err(Error::Carry)?.job;
-            if let Some(Continuation::Continued { message: Some(message) }) = &job.continuation {
-                messages.insert(id.clone(), message.clone());
+            if let Some(Continuation::Continued { message }) = &job.continuation {
+                let (dispatch_id, at, message) = (id.clone(), result.accepted_at, message.clone());
+                let by = continuer(&entries, id);
+                continued.push(ContinuedStory { dispatch_id, at, message, by });
             }
+            dispatches.push(result);
             first.get_or_insert(job);
         }
         let now = self.engine.world().clock.now();
         let questions = questions(&view, &entries, now);
         let ended = |entry: &&Entry| matches!(entry.what, Happening::Record(Record::ThreadEnded { .. }));
+        let cancels = |entry: &&Entry| {
+            matches!(
+                entry.what,
+                Happening::Record(Record::ThreadCancelled { .. }) | Happening::Event(Event::Cancelled { .. })
+            )
+        };
+        let is_cancelled = *view.thread.state() == ThreadState::Cancelled;
+        let cancel = entries.iter().rfind(cancels).filter(|_| is_cancelled);
+        let cancelled_at = cancel.map(|entry| entry.at);
+        let cancelled_by = match cancel.map(|entry| &entry.what) {
+            Some(Happening::Record(Record::ThreadCancelled { by })) => by.clone(),
+            Some(Happening::Record(_) | Happening::Event(_)) | None => None,
+        };
         Ok(ThreadStory {
             thread_id: view.thread_id.clone(),
             state: thread_state(view.thread.state()),
@@ -192,9 +236,20 @@ impl Thread {
             totals: totals(&dispatches, &questions, &entries, now),
             dispatches,
             questions,
+            continued,
+            cancelled_at,
+            cancelled_by,
             entries,
-            messages,
         })
+    }
+}
+
+/// Returns who let a dispatch go on after an end: that is recorded right before it is accepted.
+fn continuer(entries: &[Entry], dispatch: &DispatchId) -> Option<Answerer> {
+    let place = entries.iter().position(|entry| accepted(entry) == Some(dispatch))?;
+    match &entries.get(place.checked_sub(1)?)?.what {
+        Happening::Record(Record::ThreadContinued { by }) => by.clone(),
+        Happening::Record(_) | Happening::Event(_) => None,
     }
 }
 
@@ -250,13 +305,20 @@ fn questions(view: &ThreadView, entries: &[Entry], now: Timestamp) -> Vec<Questi
 impl QuestionStory {
     /// Begins with where the question stands.
     fn begin(asked: &AskedQuestion, dispatch: &DispatchId, at: Timestamp, now: Timestamp) -> Self {
-        let AskedQuestion { id, question, state, terms, progress, .. } = asked;
+        let AskedQuestion { id, state, terms, progress, .. } = asked;
+        let QuestionDocument { question, options, context, partial_state, questions, asked } =
+            QuestionDocument::new(asked.question.clone());
         let open = *state == QuestionState::Open;
         let routed = progress.routed.iter();
         Self {
             question_id: id.clone(),
             state: question_state(*state),
-            question: question.clone(),
+            question,
+            options,
+            context,
+            partial_state,
+            questions,
+            asked,
             asked_at: at,
             closed_at: None,
             waited_ms: between(at, now),
@@ -277,9 +339,11 @@ impl QuestionStory {
     /// Works in what was recorded of the question.
     fn take(&mut self, entry: &Entry, record: &Record, after: &[Entry]) {
         let closes = match record {
-            Record::QuestionAnswered { answers, by, .. } => {
-                let (answers, by) = (answers.clone(), by.clone());
-                self.answer = Some(StoryAnswer { answers, by, at: entry.at });
+            Record::QuestionAnswered { answers, by, stale, receipt, .. } => {
+                let (answers, by, stale) = (answers.clone(), by.clone(), stale.clone());
+                // The moment that was signed, where one was: the agent is told the same.
+                let at = receipt.as_ref().map_or(entry.at, |receipt| receipt.statement.at);
+                self.answer = Some(StoryAnswer { answers, by, at, stale });
                 true
             }
             Record::QuestionDeclined { by, .. } => {

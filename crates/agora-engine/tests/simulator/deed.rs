@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use agora_core::answer::Answerer;
 use agora_core::event::{Resolved, ResolvedBundle};
 use agora_core::job::{Attendance, Job, JobEssentials};
 use agora_core::wire::manifest::Limits;
@@ -197,7 +198,7 @@ async fn see_it_end(thread: &ThreadId, dispatch: &DispatchId, machine: &Machine,
 
 async fn cancel(thread: &ThreadId, machine: &Machine, engine: &Engine, told: &Told) {
     told.words().cancels.insert(thread.clone());
-    let Ok(view) = engine.cancel(thread).await else { return };
+    let Ok(view) = engine.cancel(thread, Some(&Answerer::new("user:ann", "cli"))).await else { return };
     assert!(view.thread.has_ended(), "{thread} was cancelled, and is {:?}", view.thread.state());
     // Nothing of it is left when the cancel returns.
     let state = machine.state();
@@ -209,7 +210,7 @@ async fn cancel(thread: &ThreadId, machine: &Machine, engine: &Engine, told: &To
 
 async fn go_on(thread: &ThreadId, machine: &Machine, engine: &Engine, told: &Told) {
     *told.words().continues.entry(thread.clone()).or_default() += 1;
-    if let Ok(accepted) = engine.go_on(thread, Some("more".to_owned()), Attendance::Watched).await {
+    if let Ok(accepted) = engine.go_on(thread, None, Some("more".to_owned()), Attendance::Watched).await {
         machine.note("continued");
         told.words().accepted.push((accepted.thread_id, accepted.dispatch_id));
         aside(thread, machine, engine).await;

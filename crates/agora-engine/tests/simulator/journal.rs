@@ -130,7 +130,7 @@ fn closes(record: &Record) -> Option<&QuestionId> {
         Record::QuestionAnswered { question_id, .. }
         | Record::QuestionDeclined { question_id, .. }
         | Record::QuestionExpired { question_id, .. }
-        | Record::QuestionCancelled { question_id } => Some(question_id),
+        | Record::QuestionCancelled { question_id, .. } => Some(question_id),
         _ => None,
     }
 }

@@ -54,6 +54,11 @@ pub(super) fn list(connection: &Connection, filter: &Filter) -> Result<Vec<Dispa
             " AND (+d.dispatch >= :prefix AND +d.dispatch < :after OR +d.thread >= :prefix AND +d.thread < :after)",
         );
     }
+    if filter.last {
+        also.push_str(
+            " AND NOT EXISTS (SELECT 1 FROM dispatches n WHERE n.thread = d.thread AND n.place > d.place)",
+        );
+    }
     let labelled = "EXISTS (SELECT 1 FROM labels WHERE place = d.place AND label = :label)";
     let numbers: Vec<String> = states.iter().map(|state| number(*state).to_string()).collect();
     let one_of = format!("d.state IN ({})", numbers.join(", "));

@@ -23,7 +23,7 @@ async fn list_in_every_way(ledger: &dyn Ledger) {
     for number in 0..10 {
         ledger.append(accept(0, job(&format!("t_{number}"), &format!("d_{number}")))).await.unwrap();
     }
-    for ways in 0..128 {
+    for ways in 0..256 {
         let when = |bit: u32| ways >> bit & 1 == 1;
         let prefix = match (when(4), when(5)) {
             (false, _) => None,
@@ -36,6 +36,7 @@ async fn list_in_every_way(ledger: &dyn Ledger) {
             label: when(2).then(|| "x".parse().unwrap()),
             states: when(3).then(|| vec![StateWord::Accepted, StateWord::Failed]),
             prefix,
+            last: when(7),
             before: when(6).then(|| "d_5".parse().unwrap()),
             most: 3,
         };

@@ -37,7 +37,7 @@ pub(super) fn settle(connection: &Connection, place: u64, entry: &Entry) -> Resu
             Record::QuestionAnswered { question_id, .. }
             | Record::QuestionDeclined { question_id, .. }
             | Record::QuestionExpired { question_id, .. }
-            | Record::QuestionCancelled { question_id },
+            | Record::QuestionCancelled { question_id, .. },
         ) => close(question_id),
         Happening::Event(_) | Happening::Record(_) => Ok(()),
     }

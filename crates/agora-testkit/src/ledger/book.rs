@@ -244,12 +244,18 @@ impl Book {
             filter.namespace.as_ref().is_none_or(|wanted| wanted == namespace)
                 && filter.thread.as_ref().is_none_or(|wanted| *wanted == row.thread_id)
                 && filter.label.as_ref().is_none_or(|wanted| row.labels.contains(wanted))
+                && (!filter.last || self.is_last(row))
                 && filter.states.as_ref().is_none_or(|wanted| wanted.contains(&row.state))
                 && filter.prefix.as_ref().is_none_or(|prefix| {
                     row.dispatch_id.as_str().starts_with(prefix) || row.thread_id.as_str().starts_with(prefix)
                 })
         });
         matching.map(|(_, row)| row).take(filter.most).collect()
+    }
+
+    fn is_last(&self, row: &DispatchRow) -> bool {
+        let dispatches = self.threads.get(&row.thread_id).map(|recorded| recorded.thread.dispatches());
+        dispatches.and_then(<[_]>::last).is_some_and(|(last, _)| *last == row.dispatch_id)
     }
 
     fn row(&self, id: &DispatchId) -> Option<(Namespace, DispatchRow)> {

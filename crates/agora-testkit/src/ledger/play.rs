@@ -151,7 +151,7 @@ fn next(id: &ThreadId, view: Option<&ThreadView>, clock: &SetClock, one: u8, two
             vec![of_question(question.unwrap(), clock.now(), one).into()]
         }
         (ThreadState::Resuming, _) if !one.is_multiple_of(8) => return accept(id, seen, one, two),
-        (ThreadState::Resuming, _) => vec![Record::ThreadCancelled {}.into()],
+        (ThreadState::Resuming, _) => vec![Record::ThreadCancelled { by: None }.into()],
         (ThreadState::Finished | ThreadState::Failed(_) | ThreadState::Cancelled, _) => {
             match view.thread.has_ended() {
                 false if !one.is_multiple_of(3) => vec![sample::ended()],
@@ -189,7 +189,7 @@ fn of_question(asked: &AskedQuestion, now: Timestamp, one: u8) -> Record {
         (2 | 3, Some(_)) if asked.progress.escalate_at.is_some() => {
             Record::QuestionEscalated { question_id, step: step + 1, escalate_at: None }
         }
-        _ => Record::QuestionCancelled { question_id },
+        _ => Record::QuestionCancelled { question_id, by: None },
     }
 }
 
@@ -279,6 +279,8 @@ fn filters() -> Vec<Filter> {
         Filter { label, namespace, before: before.clone(), ..all.clone() },
         Filter { states, before: before.clone(), ..all.clone() },
         Filter { prefix: Some("d_1".into()), ..all.clone() },
-        Filter { prefix: Some("t_".into()), before, ..all },
+        Filter { prefix: Some("t_".into()), before: before.clone(), ..all.clone() },
+        Filter { last: true, ..all.clone() },
+        Filter { last: true, before, ..all },
     ]
 }

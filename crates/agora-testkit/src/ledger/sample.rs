@@ -128,7 +128,7 @@ pub fn terms(now: Timestamp, then: AtEnd) -> Terms {
 }
 
 pub fn continues() -> Happening {
-    Record::ThreadContinued {}.into()
+    Record::ThreadContinued { by: None }.into()
 }
 
 pub fn ended() -> Happening {

@@ -46,18 +46,28 @@ pub(crate) enum Key {
     Pasted(String),
 }
 
+/// What is heard first.
+enum First {
+    Byte(u8),
+    /// A signal, or there will be no byte.
+    Interrupt,
+    Over,
+}
+
 /// The terminal that a person types at, in a mode in which every key is heard.
 #[derive(Debug)]
-pub(crate) struct Keys {
+pub(crate) struct Keys<'a> {
     before: Termios,
+    /// Closed at its other end when nothing is asked any more.
+    over: &'a UnixStream,
     /// Hears of signals, which a read would not wake up for.
     signals: UnixStream,
     listened: Vec<SigId>,
 }
 
-impl Keys {
+impl<'a> Keys<'a> {
     /// Takes over standard input. `None` where it is no terminal.
-    pub(crate) fn listen() -> io::Result<Option<Self>> {
+    pub(crate) fn listen(over: &'a UnixStream) -> io::Result<Option<Self>> {
         let stdin = io::stdin();
         if !stdin.is_terminal() {
             return Ok(None);
@@ -74,13 +84,18 @@ impl Keys {
         now.special_codes[SpecialCodeIndex::VTIME] = 0;
         tcsetattr(&stdin, OptionalActions::Drain, &now)?;
         tell(PASTE_IS_SAID);
-        Ok(Some(Self { before, signals, listened }))
+        Ok(Some(Self { before, over, signals, listened }))
     }
 
-    /// Waits for the next key that means something. The end of the input is an interruption: nobody is there any more.
-    pub(crate) fn next(&mut self) -> io::Result<Key> {
+    /// Waits for the next key that means something. The end of the input is an interruption: nobody is there any more. `None`: there
+    /// is nothing to press a key for any more.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Key>> {
         loop {
-            let Some(first) = self.first()? else { return Ok(Key::Interrupt) };
+            let first = match self.first()? {
+                First::Byte(first) => first,
+                First::Interrupt => return Ok(Some(Key::Interrupt)),
+                First::Over => return Ok(None),
+            };
             let key = match first {
                 b'\r' | b'\n' => Some(Key::Enter),
                 3 | 4 => Some(Key::Interrupt),
@@ -92,20 +107,25 @@ impl Keys {
                 0x1b => self.sequence()?,
                 first => character(first)?.map(Key::Character),
             };
-            if let Some(key) = key {
+            if key.is_some() {
                 return Ok(key);
             }
         }
     }
 
-    /// Waits for a byte or a signal. `None`: it was a signal, or there will be no byte.
-    fn first(&self) -> io::Result<Option<u8>> {
+    /// Waits for a byte, a signal, or that there is nothing to wait for.
+    fn first(&self) -> io::Result<First> {
         let stdin = io::stdin();
         loop {
-            let mut either = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
-            match poll(&mut either, None) {
-                Ok(_) if !either[1].revents().is_empty() => return Ok(None),
-                Ok(_) => return byte(),
+            let mut any = [
+                PollFd::new(&stdin, PollFlags::IN),
+                PollFd::new(&self.signals, PollFlags::IN),
+                PollFd::new(self.over, PollFlags::IN),
+            ];
+            match poll(&mut any, None) {
+                Ok(_) if !any[1].revents().is_empty() => return Ok(First::Interrupt),
+                Ok(_) if !any[2].revents().is_empty() => return Ok(First::Over),
+                Ok(_) => return Ok(byte()?.map_or(First::Interrupt, First::Byte)),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -146,7 +166,7 @@ impl Keys {
     }
 }
 
-impl Drop for Keys {
+impl Drop for Keys<'_> {
     fn drop(&mut self) {
         tell(PASTE_IS_NOT_SAID);
         let _ = tcsetattr(io::stdin(), OptionalActions::Drain, &self.before);

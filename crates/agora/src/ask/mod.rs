@@ -5,9 +5,11 @@ mod line;
 mod menu;
 
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::os::unix::net::UnixStream;
 
 use agora_core::answer::{Given, Reply};
 use agora_core::question::{Choosing, Item, Question};
+use agora_engine::Refusal;
 
 use crate::asking;
 use crate::diff::Diff;
@@ -19,7 +21,7 @@ use line::{Line, Typed};
 use menu::{Extras, Menu, Screen, Step};
 
 /// What came of asking.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) enum Asked {
     Answer(Given),
     /// Nobody will answer: the thread ends.
@@ -30,12 +32,16 @@ pub(crate) enum Asked {
     Leave,
     /// Ctrl-C: the question stays open, and the command ends as interrupted.
     Interrupted,
+    /// Somebody else was faster, or its time was over: there is nothing to answer any more.
+    Closed(Box<Refusal>),
 }
 
 /// What came of one item.
 enum ItemAsked {
     Reply(Reply),
     Instead(Asked),
+    /// It is not asked any more.
+    Over,
 }
 
 /// What whoever is asked may look at and use.
@@ -61,39 +67,81 @@ pub(crate) fn word(question: &str) -> io::Result<String> {
     Ok(line)
 }
 
+/// Asks until somebody here has said something, or the question is closed elsewhere: then it goes from the screen.
+pub(crate) async fn ask(
+    question: &Question,
+    offer: Offer<'_>,
+    closed: impl Future<Output = Refusal>,
+) -> io::Result<Asked> {
+    let (asked_here, over) = UnixStream::pair()?;
+    let question = question.clone();
+    let (diff, helpers, skip) = (offer.diff.cloned(), offer.helpers.clone(), offer.skip);
+    // Beside whatever else this process does: a terminal is waited for by a thread of its own.
+    let mut asking = tokio::task::spawn_blocking(move || {
+        ask_items(&question, Offer { diff: diff.as_ref(), helpers: &helpers, skip }, &over)
+    });
+    let (asked, closed) = tokio::select! {
+        biased;
+        asked = &mut asking => (asked, None),
+        closed = closed => {
+            drop(asked_here);
+            (asking.await, Some(closed))
+        }
+    };
+    let asked = asked.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+    Ok(match (asked, closed) {
+        (Some(Asked::Interrupted), _) => Asked::Interrupted,
+        (_, Some(closed)) => Asked::Closed(Box::new(closed)),
+        (Some(asked), None) => asked,
+        // It ends by itself only when it is told to.
+        (None, None) => Asked::Leave,
+    })
+}
+
 /// Asks every item of a question in turn. An answer counts once: the enter key of somebody who was bored by a long dispatch is none.
-pub(crate) fn ask(question: &Question, offer: Offer<'_>) -> io::Result<Asked> {
+/// `None`: it is over.
+fn ask_items(question: &Question, offer: Offer<'_>, over: &UnixStream) -> io::Result<Option<Asked>> {
     keys::forget()?;
     let mut replies = Vec::new();
     let several = question.items().len() > 1;
     for (number, item) in (1..).zip(question.items()) {
         let of = if several { format!("({number} of {}) ", question.items().len()) } else { String::new() };
-        let words = format!("{of}{}", plain(item.question().trim()));
+        let words = format!("{of}{}", asking::asks(item));
         say_question(&words)?;
-        match ask_item(question, item, &words, offer)? {
+        match ask_item(question, item, &words, offer, over)? {
             ItemAsked::Reply(reply) => replies.push((item.id().to_string(), reply)),
-            ItemAsked::Instead(asked) => return Ok(asked),
+            ItemAsked::Instead(asked) => return Ok(Some(asked)),
+            ItemAsked::Over => return Ok(None),
         }
     }
-    Ok(Asked::Answer(menu::submission(replies)))
+    Ok(Some(Asked::Answer(menu::submission(replies))))
 }
 
 fn say_question(words: &str) -> io::Result<()> {
     say(&format!("\n{}\n", wrapped(words, 0, columns()).join("\n")))
 }
 
-fn ask_item(question: &Question, item: &Item, words: &str, offer: Offer<'_>) -> io::Result<ItemAsked> {
+fn ask_item(
+    question: &Question,
+    item: &Item,
+    words: &str,
+    offer: Offer<'_>,
+    over: &UnixStream,
+) -> io::Result<ItemAsked> {
     let extras = Extras { diff: offer.diff.is_some(), context: asking::is_cut(question), skip: offer.skip };
     let mut menu = Menu::new(item, extras);
     // Whoever can only write may begin at once.
-    let mut step = if item.choosing() == Choosing::FreeText { Step::Write } else { choose(&mut menu)? };
+    let at_once = (item.choosing() == Choosing::FreeText).then_some(Step::Write);
+    let mut next = if at_once.is_some() { at_once } else { choose(&mut menu, over)? };
     loop {
+        let Some(step) = next else { return Ok(ItemAsked::Over) };
         let asked = match step {
             Step::Chosen(reply) => return Ok(ItemAsked::Reply(reply)),
-            Step::Write => match write()? {
-                Typed::Done(text) => return Ok(ItemAsked::Reply(menu.written(text))),
-                Typed::Interrupted => Some(Asked::Interrupted),
-                Typed::Back | Typed::Stay => None,
+            Step::Write => match write(over)? {
+                None => return Ok(ItemAsked::Over),
+                Some(Typed::Done(text)) => return Ok(ItemAsked::Reply(menu.written(text))),
+                Some(Typed::Interrupted) => Some(Asked::Interrupted),
+                Some(Typed::Back | Typed::Stay) => None,
             },
             Step::Edit => match offer.helpers.edit(&asking::prepared(question, item))? {
                 Edited::Text(text) => {
@@ -124,13 +172,13 @@ fn ask_item(question: &Question, item: &Item, words: &str, offer: Offer<'_>) -> 
         if let Some(asked) = asked {
             return Ok(ItemAsked::Instead(asked));
         }
-        step = choose(&mut menu)?;
+        next = choose(&mut menu, over)?;
     }
 }
 
-/// Shows the menu until something is chosen, drawn over itself with every key.
-fn choose(menu: &mut Menu<'_>) -> io::Result<Step> {
-    let Some(mut keys) = Keys::listen()? else { return Ok(Step::Leave) };
+/// Shows the menu until something is chosen, drawn over itself with every key. `None`: it is over.
+fn choose(menu: &mut Menu<'_>, over: &UnixStream) -> io::Result<Option<Step>> {
+    let Some(mut keys) = Keys::listen(over)? else { return Ok(Some(Step::Leave)) };
     let mut drawn = Vec::new();
     loop {
         let lines = menu.lines(Screen { columns: columns(), rows: rows() });
@@ -140,10 +188,10 @@ fn choose(menu: &mut Menu<'_>) -> io::Result<Step> {
             lines.iter().map(|line| format!("{line}\x1b[K\n")).collect::<String>()
         ))?;
         drawn = lines;
-        let step = menu.press(&keys.next()?);
-        if step != Step::Stay {
+        let step = keys.next()?.map(|key| menu.press(&key));
+        if step != Some(Step::Stay) {
             say(&format!("{}\x1b[J", back(&drawn, columns())))?;
-            if let Step::Chosen(reply) = &step {
+            if let Some(Step::Chosen(reply)) = &step {
                 say_reply(&asking::words(reply))?;
             }
             return Ok(step);
@@ -156,19 +204,19 @@ fn say_reply(text: &str) -> io::Result<()> {
     say(&format!("{}\n", fitting(&format!("› {}", plain(text).replace('\n', " ⏎ ")), columns())))
 }
 
-/// Takes a line. A blank one, and escape, go back to the keys.
-fn write() -> io::Result<Typed> {
-    let Some(mut keys) = Keys::listen()? else { return Ok(Typed::Interrupted) };
+/// Takes a line. A blank one, and escape, go back to the keys. `None`: it is over.
+fn write(over: &UnixStream) -> io::Result<Option<Typed>> {
+    let Some(mut keys) = Keys::listen(over)? else { return Ok(Some(Typed::Interrupted)) };
     say("(enter answers, esc shows other keys)\n")?;
     let mut line = Line::default();
     loop {
         let (shown, cursor) = line.shown(columns().saturating_sub(2));
         say(&format!("\r\x1b[K> {shown}\r\x1b[{}C", cursor + 2))?;
-        match line.press(keys.next()?) {
-            Typed::Stay => {}
-            Typed::Back => {
+        match keys.next()?.map(|key| line.press(key)) {
+            Some(Typed::Stay) => {}
+            gone @ (Some(Typed::Back) | None) => {
                 say("\r\x1b[K\x1b[1A\r\x1b[J")?;
-                return Ok(Typed::Back);
+                return Ok(gone);
             }
             done => {
                 say("\n")?;

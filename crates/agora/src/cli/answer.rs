@@ -26,8 +26,8 @@ use meant::Meant;
 )]
 pub(super) struct Answer {
     /// A question, thread or dispatch id, the beginning of one, a label or `@`, unless only one question is open; then the answer:
-    /// an option's label or number, or any text where nothing constrains it
-    #[arg(value_name = "[ID] VALUE", num_args = 0..=2)]
+    /// an option's label or number, or any text where nothing constrains it; `-` takes it from standard input, as `--from-file -` does
+    #[arg(value_name = "[ID] VALUE", num_args = 0..=2, allow_negative_numbers = true)]
     words: Vec<String>,
     /// The answers to several items, as JSON by the items' ids
     #[arg(long, value_name = "JSON", conflicts_with = "from_file")]
@@ -48,6 +48,9 @@ pub(super) struct Answer {
     #[arg(long, requires = "follow")]
     pause_ok: bool,
 }
+
+/// Stands for what comes on standard input.
+const STANDARD_INPUT: &str = "-";
 
 /// What is to be done with which question.
 struct Wish {
@@ -113,9 +116,12 @@ impl Answer {
 
     /// Takes the words apart: with a value of its own by an option, the only word is the id; else the last one is the value.
     fn wish(self) -> Result<Wish, Failure> {
-        let mut words = self.words.into_iter();
+        let mut words = self.words;
+        let piped = !self.decline && self.answers.is_none() && self.from_file.is_none();
+        let piped = words.pop_if(|last| piped && last == STANDARD_INPUT);
+        let mut words = words.into_iter();
         let (first, second) = (words.next(), words.next());
-        let own = match (&self.answers, &self.from_file) {
+        let own = match (&self.answers, self.from_file.as_ref().or(piped.as_ref())) {
             (Some(answers), _) => Some(Said::Given(Given::ByItem(object(answers)?))),
             (None, Some(file)) => Some(Said::Text(file::read(file)?)),
             (None, None) => None,

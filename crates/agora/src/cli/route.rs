@@ -132,18 +132,16 @@ fn terms(asked: &AskedQuestion, story: &QuestionStory) -> Vec<String> {
 }
 
 fn document(place: usize, rule: &Rule, routes: &Routes, owner: &str) -> Value {
-    let members = |party: &Party| routes.groups.get(party).cloned();
-    let groups: serde_json::Map<String, Value> = rule
-        .may_answer
-        .iter()
-        .filter_map(|party| Some((party.to_string(), json!(members(party)?))))
-        .collect();
+    let entitled = may_answer(rule, owner);
+    let groups = routes.groups.iter().map(|(party, members)| (party.to_string(), json!(members)));
+    let members: serde_json::Map<String, Value> =
+        groups.filter(|(party, _)| entitled.contains(party)).collect();
     json!({
         "route": place + 1,
         "match": rule.matches,
         "steps": rule.steps,
-        "mayAnswer": may_answer(rule, owner),
-        "members": groups,
+        "mayAnswer": entitled,
+        "members": members,
         "remindAfterMs": rule.remind_after_ms,
         "escalateAfterMs": rule.escalate_after_ms,
         "expires": rule.expires.map(|(after, then)| json!({"afterMs": after, "then": then})),

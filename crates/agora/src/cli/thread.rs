@@ -1,15 +1,17 @@
 //! `agora thread`: one piece of work, across all its dispatches.
 
+mod list;
+
 use clap::{Args, Subcommand};
 
 use super::Context;
-use super::dispatch::list::List;
 use super::dispatch::open;
 use crate::asking;
 use crate::chronicle;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::progress::columns;
+use list::List;
 
 /// Between these a story is told: narrower than this no timeline fits, and wider nobody reads.
 const NARROWEST: usize = 40;
@@ -18,8 +20,6 @@ const WIDEST: usize = 110;
 /// Look at threads: one piece of work, across all its dispatches
 #[derive(Debug, Subcommand)]
 pub(super) enum Thread {
-    /// List threads, by their last dispatches
-    #[command(after_help = "Example:\n  agora thread list --json")]
     List(List),
     /// Tell a thread's whole story
     #[command(
@@ -52,7 +52,7 @@ impl Show {
         context.ui.result(|| &story, || chronicle::text(&story, columns().clamp(NARROWEST, WIDEST)))?;
         if let Some(open) = story.questions.last().filter(|question| question.state == "open") {
             let then = ", and the work goes on where it stopped";
-            context.ui.hint(asking::how(&open.question_id, &open.question, &open.terms, then));
+            context.ui.hint(asking::how(&open.question_id, &open.asked, &open.terms, then));
         }
         Ok(Exit::Done)
     }

@@ -126,7 +126,8 @@ impl Desk {
     ) -> Result<CancelledReply, Trouble> {
         let opened = self.opened().await?;
         let thread = self.thread(opened, client, &arguments.id).await?;
-        let view = thread.cancel().await.map_err(|error| self.explain(error))?;
+        let by = client.relays(self.around.person());
+        let view = thread.cancel_by(&by).await.map_err(|error| self.explain(error))?;
         let state = state_word(view.thread.state(), "running");
         if matches!(self.look(client, &thread).await?, Standing::Rests) {
             self.heard.add(&client.owner, News::Ended(thread.dispatch_id().clone()));

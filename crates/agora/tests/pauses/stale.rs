@@ -105,6 +105,10 @@ fn a_source_that_moved_is_shown_before_and_with_the_answer_and_recorded() {
     let recorded = told.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let recorded = recorded.into_iter().find(|entry| entry["kind"] == "question.answered").unwrap();
     assert_eq!(recorded["data"]["stale"], json!([commit, files]));
+    let story = scene.user.agora(&["thread", "show", &question, "--json"]).json();
+    assert_eq!(story["questions"][0]["answer"]["stale"], json!([commit, files]));
+    let story = scene.user.agora(&["thread", "show", &question]).success();
+    assert_eq!(story.matches("changed by then: ").count(), 2, "{story}");
 }
 
 #[test]

@@ -226,6 +226,11 @@ fn a_route_is_tested_before_it_matters() {
     }
     let document = place.cli.run(&[&test[..], &["--json"]].concat()).json();
     assert_eq!((&document["route"], &document["mayAnswer"]), (&json!(1), &json!(["group:leads"])));
+    assert_eq!(
+        document["members"],
+        json!({"group:leads": ["user:ann", "user:bob"]}),
+        "those of its steps, too"
+    );
     assert_eq!(document["expires"], json!({"afterMs": 259_200_000_u64, "then": "use-default"}));
     assert_eq!(
         place.cli.run(&["route", "test", "--subagent", "other", "--json"]).json()["route"],

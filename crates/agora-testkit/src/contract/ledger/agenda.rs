@@ -36,7 +36,7 @@ pub(super) async fn carried(scene: &Scene) {
     assert_eq!(carried().await, ["t_1", "t_2"]);
     scene.happen("t_1", asked("d_1", "q_1")).await;
     assert_eq!(carried().await, ["t_2"], "one that waits for an answer lies still");
-    let cancelled = Record::QuestionCancelled { question_id: "q_1".parse().unwrap() };
+    let cancelled = Record::QuestionCancelled { question_id: "q_1".parse().unwrap(), by: None };
     scene.happen("t_1", vec![cancelled.into(), continues()]).await;
     assert_eq!(carried().await, ["t_1", "t_2"], "it is to go on");
     scene.accept(continued(job("t_1", "d_3"))).await;
@@ -171,7 +171,7 @@ pub(super) async fn expired_and_forgotten(scene: &Scene) {
     scene.happen("t_1", vec![continues()]).await;
     assert!(expired("2026-11-18T00:00:00Z", 9).await.is_empty() && !forget("t_1").await);
     clock.set("2026-11-20T12:00:00Z");
-    scene.happen("t_1", vec![Record::ThreadCancelled {}.into(), ended()]).await;
+    scene.happen("t_1", vec![Record::ThreadCancelled { by: None }.into(), ended()]).await;
     assert!(expired("2026-11-21T00:00:00Z", 9).await.is_empty());
     assert_eq!(expired("2026-11-22T12:00:00Z", 9).await, ["t_1"]);
 }

@@ -70,6 +70,15 @@ pub(super) async fn filters(scene: &Scene) {
         ids(scene, Filter { prefix: Some("t_c".into()), states: accepted, ..label("y") }).await,
         ["d_ab"]
     );
+    let last = || Filter { last: true, ..all() };
+    assert_eq!(ids(scene, last()).await, ["d_5", "d_ab", "d_3", "d_2"], "a row a thread");
+    assert_eq!(ids(scene, Filter { prefix: Some("t_a".into()), ..last() }).await, ["d_5", "d_2"]);
+    assert_eq!(ids(scene, Filter { before: "d_5".parse().ok(), most: 2, ..last() }).await, ["d_ab", "d_3"]);
+    assert!(
+        ids(scene, Filter { states: Some(vec![StateWord::Finished]), ..last() }).await.is_empty(),
+        "the last of all, not the last of those that fit"
+    );
+    assert_eq!(ids(scene, Filter { last: true, ..label("x") }).await, ["d_2"]);
     let default = Some(agora_core::Namespace::default());
     assert_eq!(ids(scene, Filter { namespace: default, ..label("y") }).await, ["d_2"]);
 
@@ -183,7 +192,7 @@ pub(super) async fn open_questions(scene: &Scene) {
         Record::QuestionExpired { question_id: id("q_3"), at_expiry: agora_core::record::AtExpiry::Fail };
     scene.happen("t_3", vec![expired.into()]).await;
     assert_eq!(open(scene, all()).await, ["q_4"]);
-    scene.happen("t_4", vec![Record::QuestionCancelled { question_id: id("q_4") }.into()]).await;
+    scene.happen("t_4", vec![Record::QuestionCancelled { question_id: id("q_4"), by: None }.into()]).await;
     assert!(open(scene, all()).await.is_empty());
     assert_eq!(tally("default").await, Tally::default());
 }

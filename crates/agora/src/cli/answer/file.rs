@@ -7,7 +7,7 @@ use agora_core::answer::Given;
 use agora_core::question::{Choosing, Question};
 use serde_json::Value;
 
-use super::object;
+use super::{STANDARD_INPUT, object};
 use crate::failure::Failure;
 
 /// As much as a question may have.
@@ -21,7 +21,7 @@ pub(super) fn read(file: &str) -> Result<String, Failure> {
     let most = FILE_BYTES as u64 + 1;
     let mut bytes = Vec::new();
     match file {
-        "-" => io::stdin().lock().take(most).read_to_end(&mut bytes),
+        STANDARD_INPUT => io::stdin().lock().take(most).read_to_end(&mut bytes),
         path => File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)),
     }
     .map_err(unreadable)?;

@@ -268,10 +268,11 @@ impl<'a> Play<'a> {
         }
         let unheard = |error| Failure::outside("terminal-lost", "the terminal cannot be read").because(error);
         let offer = Offer { diff: None, helpers: &self.context.config.helpers(), skip: false };
-        Err(Halt::End(match ask::ask(&asked.question, offer).map_err(unheard)? {
+        let said = ask::ask(&asked.question, offer, std::future::pending()).await;
+        Err(Halt::End(match said.map_err(unheard)? {
             Asked::Answer(given) => return Ok((given, me)),
             Asked::Interrupted => End::Interrupted,
-            Asked::Leave | Asked::Skip => End::Unanswered,
+            Asked::Leave | Asked::Skip | Asked::Closed(_) => End::Unanswered,
             Asked::Decline => {
                 agora.decline(&asked.id, &me).await?;
                 End::Declined

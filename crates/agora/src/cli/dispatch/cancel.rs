@@ -9,6 +9,7 @@ use super::{find, open};
 use crate::cli::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::person;
 
 /// Cancel a dispatch, or a thread that waits
 #[derive(Debug, Args)]
@@ -27,7 +28,7 @@ impl Cancel {
             Err(error) if error.is_of_one_thread() => return give_up(context, &thread, error).await,
             view => view?,
         };
-        let view = thread.cancel().await?;
+        let view = thread.cancel_by(&person::at_the_terminal()).await?;
         let cancelled = *view.thread.state() == ThreadState::Cancelled;
         let state = match view.thread.state() {
             ThreadState::Cancelled => "cancelled",

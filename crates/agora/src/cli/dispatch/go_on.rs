@@ -8,6 +8,7 @@ use super::{find, open_to_run, start_carrier};
 use crate::cli::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::person;
 
 /// Go on with a thread that ended, in the same conversation and workspace
 #[derive(Debug, Args)]
@@ -32,7 +33,7 @@ impl Continue {
         let agora = open_to_run(context).await?;
         let thread = find(&agora, &self.id).await?;
         let attendance = if self.detach { Attendance::Detached } else { Attendance::Watched };
-        let next = thread.go_on(self.message, attendance).await?;
+        let next = thread.go_on_by(&person::at_the_terminal(), self.message, attendance).await?;
         warn(context, &agora, &next).await?;
         if self.detach {
             start_carrier(context, std::slice::from_ref(next.id()))?;

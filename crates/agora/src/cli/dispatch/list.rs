@@ -15,10 +15,17 @@ use crate::table::Table;
 /// List dispatches, newest first
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  agora ls\n  agora dispatch list --live --json\n  agora thread list --label nightly"
+    after_help = "Examples:\n  agora ls\n  agora dispatch list --live --json\n  agora ls --label nightly"
 )]
 pub(in crate::cli) struct List {
-    /// Only those that wait or run
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Which dispatches a list shows, or threads by their last dispatch.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Which {
+    /// Only those that wait for room or run
     #[arg(long)]
     live: bool,
     /// Only those with this label
@@ -27,6 +34,18 @@ pub(in crate::cli) struct List {
     /// List at most N
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     most: usize,
+}
+
+impl Which {
+    pub(in crate::cli) fn filter(self, context: &Context) -> Filter {
+        Filter {
+            namespace: Some(context.config.namespace.clone()),
+            label: self.label,
+            states: self.live.then(|| vec![StateWord::Accepted, StateWord::Running]),
+            most: self.most,
+            ..Filter::default()
+        }
+    }
 }
 
 /// A dispatch in a list.
@@ -53,15 +72,7 @@ pub(in crate::cli) struct Listed {
 impl List {
     pub(in crate::cli) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let agora = open(context).await?;
-        let live = self.live.then(|| vec![StateWord::Accepted, StateWord::Running]);
-        let filter = Filter {
-            namespace: Some(context.config.namespace.clone()),
-            label: self.label,
-            states: live,
-            most: self.most,
-            ..Filter::default()
-        };
-        let rows = agora.dispatches(&filter).await?;
+        let rows = agora.dispatches(&self.which.filter(context)).await?;
         let mut listed = Vec::new();
         for row in rows {
             listed.push(list_one(context, &agora, row).await?);
@@ -131,6 +142,6 @@ fn table(listed: &[Listed], now: Timestamp) -> String {
     table.text()
 }
 
-fn between(from: Timestamp, to: Timestamp) -> String {
+pub(in crate::cli) fn between(from: Timestamp, to: Timestamp) -> String {
     span(u64::try_from(to.as_millis().saturating_sub(from.as_millis())).unwrap_or(0))
 }

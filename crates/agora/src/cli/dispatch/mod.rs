@@ -54,10 +54,12 @@ impl Dispatch {
 pub(super) async fn open(context: &Context) -> Result<Agora, Failure> {
     let agora = context.config.dispatching()?;
     project::say_unused(context, &agora);
-    take_in(context, agora).await
+    take_in(context, &agora).await?;
+    Ok(agora)
 }
 
-async fn take_in(context: &Context, agora: Agora) -> Result<Agora, Failure> {
+/// Takes in what has ended and what is due, and leaves what nobody carries to a carrier.
+pub(super) async fn take_in(context: &Context, agora: &Agora) -> Result<(), Failure> {
     let found = agora.recover().await?;
     for (thread, why) in &found.stuck {
         context.ui.warn(format_args!("the thread `{thread}` cannot be moved on: {why}"));
@@ -65,14 +67,14 @@ async fn take_in(context: &Context, agora: Agora) -> Result<Agora, Failure> {
     if !found.orphans.is_empty() {
         start_carrier(context, &found.orphans)?;
     }
-    Ok(agora)
+    Ok(())
 }
 
 /// Opens agora to run something, and says what of the project's file does not count for it.
 pub(super) async fn open_to_run(context: &Context) -> Result<Agora, Failure> {
     let agora = context.config.dispatching()?;
     project::see_usable(context, &agora)?;
-    let agora = take_in(context, agora).await?;
+    take_in(context, &agora).await?;
     agora.settings_warnings().iter().for_each(|warning| context.ui.warn(warning));
     project::say_ignored(context, &agora);
     Ok(agora)

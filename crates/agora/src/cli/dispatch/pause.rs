@@ -1,8 +1,8 @@
 //! A pause in front of somebody: the question on their terminal, and their answer.
 
-use agora_core::DispatchId;
 use agora_core::question::Question;
 use agora_core::stale;
+use agora_core::{DispatchId, QuestionId};
 use agora_engine::{Agora, Despite, Difference, Error, NeedsInput, Refusal, Thread};
 
 use crate::ask::{self, Asked, Offer};
@@ -12,6 +12,7 @@ use crate::diff::Diff;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::person;
+use crate::plain::plain;
 use crate::progress::columns;
 
 /// What became of a pause.
@@ -44,10 +45,13 @@ pub(super) async fn ask(
     };
     let mut despite = Despite::Nothing;
     let me = person::at_the_terminal();
+    let asker = agora.asker(id).await?;
     loop {
-        let given = match ask::ask(&asked.asked, offer).map_err(unheard)? {
+        let said = ask::ask(&asked.asked, offer, closed(&asker, id)).await;
+        let given = match said.map_err(unheard)? {
             Asked::Interrupted => return open(Exit::Interrupted),
             Asked::Leave | Asked::Skip => return open(Exit::Paused),
+            Asked::Closed(closed) => return follows(context, agora, dispatch, &closed).await,
             Asked::Decline => agora.decline(id, &me).await.map(|()| None),
             Asked::Answer(given) => agora.answer_despite(despite, id, &given, &me).await.map(Some),
         };
@@ -68,29 +72,51 @@ pub(super) async fn ask(
             Err(error @ Error::Answer(Refusal::Unfit { .. })) => {
                 context.ui.failure(&error.into());
             }
-            Err(error @ Error::Answer(Refusal::AnsweredBefore { .. } | Refusal::Closed { .. })) => {
-                return follows(context, agora, dispatch, error).await;
+            Err(Error::Answer(closed @ (Refusal::AnsweredBefore { .. } | Refusal::Closed { .. }))) => {
+                return follows(context, agora, dispatch, &closed).await;
             }
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Somebody was faster, or its time was over. Where it goes on all the same, that is what this command waits for.
+/// Somebody was faster, or its time was over. Where it goes on all the same, that is what this command waits for; else how the thread
+/// ended is how this ends.
 async fn follows(
     context: &Context,
     agora: &Agora,
     asker: &DispatchId,
-    refused: Error,
+    closed: &Refusal,
 ) -> Result<Pause, Failure> {
     let latest = agora.find(asker.as_str()).await?.latest().await?;
+    let what = meanwhile(closed);
     if latest.dispatch_id() == asker {
-        return Err(refused.into());
+        context.ui.note(format_args!("{what}; its thread has ended"));
+        context.ui.hint(format_args!("`agora thread show {}` tells the whole story", latest.id()));
+        return Ok(Pause::Over(Exit::Failed));
     }
-    let Failure { message, causes, .. } = refused.into();
-    let why = causes.first().map(|cause| format!(": {cause}")).unwrap_or_default();
-    context.ui.warn(format_args!("{message}{why}; it goes on as {}", latest.dispatch_id()));
+    context.ui.note(format_args!("{what}; it goes on as {}", latest.dispatch_id()));
     Ok(Pause::GoesOn(Box::new(latest)))
+}
+
+/// Says what became of a question that somebody here was asked.
+pub(in crate::cli) fn meanwhile(closed: &Refusal) -> String {
+    match closed {
+        Refusal::AnsweredBefore { by, .. } => {
+            format!("answered meanwhile by `{}`, through `{}`", plain(&by.principal), plain(&by.door))
+        }
+        Refusal::Closed { how, by: Some(by), .. } => format!("{how} by `{}`", plain(&by.principal)),
+        Refusal::Closed { how, .. } => how.to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// Waits until a question is not open any more. Where that cannot be heard, whoever answers is told.
+pub(in crate::cli) async fn closed(asker: &Thread, question: &QuestionId) -> Refusal {
+    match asker.closed(question).await {
+        Ok(closed) => closed,
+        Err(_) => std::future::pending().await,
+    }
 }
 
 /// Says what belongs to a question: why it is asked, and what was changed until then.

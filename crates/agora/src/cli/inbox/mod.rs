@@ -77,7 +77,7 @@ async fn damaged(context: &Context, agora: &Agora) {
 
 /// Returns what holds for a question.
 async fn terms(agora: &Agora, open: &OpenQuestion) -> Result<Terms, Failure> {
-    let view = agora.thread(&open.thread_id).await?.view().await?;
+    let view = agora.view(&open.thread_id).await?;
     let asked = view.thread.questions().iter().find(|asked| asked.id == open.question_id);
     Ok(asked.map(|asked| asked.terms.clone()).unwrap_or_default())
 }

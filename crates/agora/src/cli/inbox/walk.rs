@@ -11,7 +11,8 @@ use super::waits;
 use crate::ask::{self, Asked, Offer};
 use crate::asking;
 use crate::cli::answer::{give, give_up};
-use crate::cli::dispatch::pause::{tell_about, tell_changed, unheard};
+use crate::cli::dispatch::pause::{closed, meanwhile, tell_about, tell_changed, unheard};
+use crate::cli::dispatch::take_in;
 use crate::cli::{Context, span};
 use crate::diff::Diff;
 use crate::exit::Exit;
@@ -97,8 +98,16 @@ impl Walk<'_> {
         stale.iter().flat_map(|stale| asking::changes(stale)).for_each(|line| self.context.ui.note(line));
         let offer = Offer { diff: diff.as_ref(), helpers: &self.helpers, skip: true };
         let mut despite = Despite::Nothing;
+        let asker = self.agora.asker(&open.question_id).await?;
         loop {
-            match ask::ask(&open.question, offer).map_err(unheard)? {
+            let said = ask::ask(&open.question, offer, closed(&asker, &open.question_id)).await;
+            match said.map_err(unheard)? {
+                Asked::Closed(how) => {
+                    self.context.ui.note(format_args!("{}\n", meanwhile(&how)));
+                    // Its asker's default may have made a next dispatch, which nobody carries yet.
+                    take_in(self.context, self.agora).await?;
+                    return Ok(Next::Question);
+                }
                 Asked::Interrupted => return Ok(Next::Leave(Exit::Interrupted)),
                 Asked::Leave => return Ok(Next::Leave(Exit::Done)),
                 Asked::Skip => {
