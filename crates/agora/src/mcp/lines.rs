@@ -43,10 +43,13 @@ where
         Self { read: BufReader::new(read), coming: Coming::default(), write, reply: None }
     }
 
-    /// Reads a line to its end. What has come of it is kept when this is given up.
+    /// Reads a line to its end. What has come of it is kept when this is given up. The last one may end with the input.
     async fn line(&mut self) -> Option<Coming> {
         loop {
-            let bytes = self.read.fill_buf().await.ok().filter(|bytes| !bytes.is_empty())?;
+            let bytes = self.read.fill_buf().await.ok()?;
+            if bytes.is_empty() {
+                return Some(std::mem::take(&mut self.coming)).filter(|last| !last.is_empty());
+            }
             let end = bytes.iter().position(|byte| *byte == b'\n');
             self.coming.take_in(&bytes[..end.unwrap_or(bytes.len())]);
             let used = end.map_or(bytes.len(), |end| end + 1);
@@ -108,6 +111,10 @@ impl Default for Coming {
 }
 
 impl Coming {
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Kept(line) if line.is_empty())
+    }
+
     fn take_in(&mut self, bytes: &[u8]) {
         match self {
             Self::Kept(line) if line.len() + bytes.len() <= REQUEST_BYTES => line.extend_from_slice(bytes),
@@ -253,6 +260,15 @@ mod tests {
         ] {
             assert_eq!(answer(line.as_bytes()), refused(id), "{line:.80}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_last_line_may_end_with_the_input() {
+        let request = r#"{"jsonrpc": "2.0", "id": 7, "method": "ping"}"#;
+        let input = format!("{request}\n\n{request}");
+        let mut lines = Lines::new(input.as_bytes(), tokio::io::sink());
+        assert!(lines.receive().await.is_some() && lines.receive().await.is_some());
+        assert!(lines.receive().await.is_none());
     }
 
     #[test]
