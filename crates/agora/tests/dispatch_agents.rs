@@ -8,7 +8,7 @@ use agora_engine::SystemClock;
 use agora_testkit::cli::{Cli, Ran, run, steady_json};
 use agora_testkit::model::{Model, Turn};
 use agora_testkit::part;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// What a key looks like that nobody refuses for its form.
 const KEY: &str = "sk-test-0123456789";
@@ -70,7 +70,7 @@ fn claude_tells_its_events_and_its_result() {
     {"at":"[TIME]","dispatchId":"d_[ID]","kind":"worker.boot","seq":1}
     {"at":"[TIME]","dispatchId":"d_[ID]","hmac":"[HMAC]","kind":"dispatch.started","seq":2}
     {"at":"[TIME]","durationMs":"[SPAN]","exitCode":0,"kind":"runtime.adapter.ran","seq":3,"stderr":"","stdout":"All done."}
-    {"at":"[TIME]","dispatchId":"d_[ID]","durationMs":"[SPAN]","hmac":"[HMAC]","kind":"dispatch.finished","seq":5}
+    {"at":"[TIME]","dispatchId":"d_[ID]","durationMs":"[SPAN]","hmac":"[HMAC]","kind":"dispatch.finished","seq":4}
     "#);
     insta::assert_snapshot!(rest, @r#"
     {
@@ -163,7 +163,7 @@ fn codex_tells_its_events_and_its_result() {
     {"at":"[TIME]","dispatchId":"d_[ID]","kind":"worker.boot","seq":1}
     {"at":"[TIME]","dispatchId":"d_[ID]","hmac":"[HMAC]","kind":"dispatch.started","seq":2}
     {"at":"[TIME]","durationMs":"[SPAN]","exitCode":0,"kind":"runtime.adapter.ran","seq":3,"stderr":"","stdout":"All done."}
-    {"at":"[TIME]","dispatchId":"d_[ID]","durationMs":"[SPAN]","hmac":"[HMAC]","kind":"dispatch.finished","seq":5}
+    {"at":"[TIME]","dispatchId":"d_[ID]","durationMs":"[SPAN]","hmac":"[HMAC]","kind":"dispatch.finished","seq":4}
     "#);
     insta::assert_snapshot!(rest, @r#"
     {
@@ -321,11 +321,12 @@ fn a_question_pauses_and_every_command_shows_it() {
     assert!(told.contains("because: both work"), "{told}");
     let thread = steady_json(&cli.run(&["thread", "show", "--json"]).json());
     let asked = &thread["questions"][0];
-    let question =
-        json!({"question": asked["question"], "questionId": asked["questionId"], "state": asked["state"]});
+    let fields = ["question", "options", "context", "partialState", "questionId", "state"];
+    let question: Map<String, Value> =
+        fields.iter().map(|field| ((*field).to_owned(), asked[field].clone())).collect();
     let questions = json!({"state": thread["state"], "failure": thread["failure"], "questions": [question]});
     insta::assert_snapshot!(questions.to_string(), @r#"
-    {"failure":null,"questions":[{"question":{"context":"both work","partialState":{"ruled_out":["mysql"]},"questions":[{"allowOther":false,"human":false,"id":"q1","multiSelect":false,"options":[{"label":"sqlite"},{"label":"postgres"}],"question":"sqlite or postgres?"}]},"questionId":"q_[ID]","state":"open"}],"state":"waiting"}
+    {"failure":null,"questions":[{"context":"both work","options":["sqlite","postgres"],"partialState":{"ruled_out":["mysql"]},"question":"sqlite or postgres?","questionId":"q_[ID]","state":"open"}],"state":"waiting"}
     "#);
     insta::assert_snapshot!(cli.steady(&cli.run(&["dispatch", "watch"]).success()), @r#"
     [TIME] 1 dispatch.accepted d_[ID]

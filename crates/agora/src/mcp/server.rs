@@ -26,25 +26,23 @@ use super::tools::{INSTRUCTIONS, Name};
 use super::waiting::{Call, CallError, Waited};
 
 /// What this server answers, where the `params` are what the protocol says. rmcp reads what they do not fit as a method of somebody's own.
-const METHODS: [&str; 17] = [
+const METHODS: [&str; 12] = [
     "completion/complete",
-    "initialize",
-    "ping",
     "prompts/get",
     "prompts/list",
     "resources/list",
     "resources/read",
-    "resources/subscribe",
     "resources/templates/list",
-    "resources/unsubscribe",
     "server/discover",
-    "subscriptions/listen",
     "tasks/cancel",
     "tasks/get",
     "tasks/update",
     "tools/call",
     "tools/list",
 ];
+/// What there is besides where a session begins with `initialize`, and where none does.
+const IN_SESSIONS: [&str; 4] = ["initialize", "ping", "resources/subscribe", "resources/unsubscribe"];
+const WITHOUT: [&str; 1] = ["subscriptions/listen"];
 
 /// A server for the clients of one connection.
 #[derive(Debug)]
@@ -257,10 +255,12 @@ impl ServerHandler for Server {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method = named(&request.method);
-        Err(if METHODS.contains(&method.as_str()) {
+        let has_sessions = context.protocol_version().is_none_or(|version| version.has_initialize());
+        let more: &[&str] = if has_sessions { &IN_SESSIONS } else { &WITHOUT };
+        Err(if METHODS.iter().chain(more).any(|known| *known == method) {
             ErrorData::invalid_params(
                 format!("the `params` of `{method}` are not what the protocol says"),
                 None,

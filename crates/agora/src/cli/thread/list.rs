@@ -17,7 +17,7 @@ use crate::table::Table;
 /// List threads, those with the newest dispatch first
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  agora thread list\n  agora thread list --label nightly --json | jq -r '.[] | select(.state == \"waiting\").threadId'"
+    after_help = "Examples:\n  agora thread list\n  agora thread list --json | jq 'map(select(.state == \"waiting\"))'"
 )]
 pub(in crate::cli) struct List {
     #[command(flatten)]
