@@ -43,8 +43,7 @@ pub enum GitError {
 
 /// One call.
 #[derive(Debug)]
-pub struct Call<'a> {
-    git: &'a Git,
+pub struct Call {
     command: Command,
     name: String,
     input: Vec<u8>,
@@ -60,7 +59,7 @@ impl Git {
 
     /// Prepares a call in a directory.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that starts git")]
-    pub fn call(&self, dir: &Path, name: &str) -> Call<'_> {
+    pub fn call(&self, dir: &Path, name: &str) -> Call {
         let mut command = Command::new(&self.program);
         command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
@@ -68,12 +67,12 @@ impl Git {
         for setting in ALWAYS {
             command.args(["-c", setting]);
         }
-        Call { git: self, command, name: name.to_owned(), input: Vec::new() }
+        Call { command, name: name.to_owned(), input: Vec::new() }
     }
 
     /// Prepares a call that may compare files with what is kept of them: no filter runs, whoever configured it. Which files have one
     /// may be the word of an agent by now.
-    pub(crate) fn call_disarmed(&self, dir: &Path, name: &str) -> Result<Call<'_>, GitError> {
+    pub(crate) fn call_disarmed(&self, dir: &Path, name: &str) -> Result<Call, GitError> {
         // There may be none, which git calls a failure.
         let (_, names, _) =
             self.call(dir, "config").try_run(["-z", "--name-only", "--get-regexp", "^filter\\."])?;
@@ -90,7 +89,7 @@ impl Git {
     }
 }
 
-impl Call<'_> {
+impl Call {
     /// Says something for this call alone that the configuration would else say.
     pub fn set(mut self, setting: impl AsRef<OsStr>) -> Self {
         self.command.arg("-c").arg(setting);
@@ -140,7 +139,6 @@ impl Call<'_> {
         arguments: impl IntoIterator<Item = T>,
     ) -> Result<(Option<i32>, Vec<u8>, String), GitError> {
         self.command.arg(&self.name).args(arguments);
-        let _ = self.git;
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.command.spawn().map_err(GitError::Start)?;
         let stdin = child.stdin.take();

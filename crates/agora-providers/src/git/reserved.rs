@@ -17,13 +17,7 @@ pub(crate) struct Reserved {
 
 impl Reserved {
     /// Reserves the change of a ref from an old commit to a new one. The call is one of `update-ref`.
-    pub(crate) fn take(
-        call: Call<'_>,
-        name: &str,
-        new: &str,
-        old: &str,
-        reason: &str,
-    ) -> Result<Self, GitError> {
+    pub(crate) fn take(call: Call, name: &str, new: &str, old: &str, reason: &str) -> Result<Self, GitError> {
         let (child, stdin, stdout) = call.start(["-m", reason, "--stdin"])?;
         let mut reserved = Self { child, stdin: Some(stdin), stdout: BufReader::new(stdout) };
         reserved.say(&format!("start\nupdate {name} {new} {old}\nprepare\n"), "prepare: ok")?;

@@ -140,7 +140,7 @@ impl<'a> Keeping<'a> {
     }
 
     /// Prepares a call that looks at a working tree of our own.
-    fn call(&self, tree: &Path, command: &str) -> Call<'_> {
+    fn call(&self, tree: &Path, command: &str) -> Call {
         let ours = ["core.fileMode=true", "core.safecrlf=false", "core.bare=false"];
         let call = self.own.call(command).env("GIT_WORK_TREE", tree).within(tree);
         let settings = self.settings.iter().map(String::as_str).chain(ours);

@@ -66,7 +66,7 @@ impl<'a> Own<'a> {
 
     /// Prepares a call that only this repository's own configuration counts for. Nothing here outlives a crash, so that no disk is waited
     /// for.
-    pub(super) fn call(&self, command: &str) -> Call<'a> {
+    pub(super) fn call(&self, command: &str) -> Call {
         let call = self.git.call(self.dir, command).env("GIT_DIR", self.dir).set("core.fsync=none");
         call.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1")
     }
