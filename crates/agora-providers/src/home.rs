@@ -21,7 +21,7 @@
 //!  adapters/                                a person's own adapters
 //!  trust/<hash of a path>                   which project's `agora.toml` is trusted, with what it held then
 //!  notify.json                              why somebody was not told, last
-//!  tmp/                                     files that have no name yet
+//!  tmp/                                     files that have no name yet, or for the moment
 //! ```
 
 use std::ffi::OsString;
@@ -208,7 +208,7 @@ impl Home {
     }
 
     /// Names a file in `tmp/` that nobody else has.
-    fn stage(&self) -> PathBuf {
+    pub(crate) fn stage(&self) -> PathBuf {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let mut random = [0; 8];
         // Two processes of one id, in two containers, must not meet. If there is no randomness, the write fails.

@@ -1,6 +1,7 @@
 //! Leases are locks on files: one has each, and nothing is left of those that nobody has.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -21,21 +22,23 @@ async fn they_keep_the_contract_and_leave_no_file() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_who_take_and_give_back_one_has_it_at_any_time() {
     let root = tempfile::tempdir().unwrap();
-    let holders = Arc::new(AtomicU32::new(0));
+    // Files go from lease to lease, so there are more threads than one.
+    let holders = Arc::new([const { AtomicU32::new(0) }; 3]);
     let mut tasks = Vec::new();
     for number in 0..8 {
         let (leases, holders) = (LocalLeases::new(Home::new(root.path())), Arc::clone(&holders));
         tasks.push(tokio::spawn(async move {
-            let thread: ThreadId = "t_1".parse().unwrap();
-            for _ in 0..50 {
+            for turn in 0..150 {
+                let which = (turn + number) % holders.len();
+                let thread: ThreadId = format!("t_{which}").parse().unwrap();
                 let lease = match number % 2 {
                     0 => Some(leases.take(&thread).await.unwrap()),
                     _ => leases.try_take(&thread).await.unwrap(),
                 };
                 if let Some(lease) = lease {
-                    assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "two have it");
+                    assert_eq!(holders[which].fetch_add(1, Ordering::SeqCst), 0, "two have it");
                     tokio::task::yield_now().await;
-                    holders.fetch_sub(1, Ordering::SeqCst);
+                    holders[which].fetch_sub(1, Ordering::SeqCst);
                     drop(lease);
                 }
             }
@@ -44,7 +47,33 @@ async fn of_many_who_take_and_give_back_one_has_it_at_any_time() {
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(fs::read_dir(root.path().join("leases")).unwrap().count(), 0);
+    for dir in ["leases", "tmp"] {
+        assert_eq!(fs::read_dir(root.path().join(dir)).unwrap().count(), 0, "{dir}");
+    }
+}
+
+#[tokio::test]
+async fn the_file_of_a_lease_that_was_given_back_is_that_of_the_next() {
+    let root = tempfile::tempdir().unwrap();
+    let leases = LocalLeases::new(Home::new(root.path()));
+    let file = |thread: &str| fs::metadata(root.path().join("leases").join(thread)).map(|meta| meta.ino());
+    let take = async |thread: &str| leases.try_take(&thread.parse().unwrap()).await.unwrap().unwrap();
+    let first = take("t_1").await;
+    let made = file("t_1").unwrap();
+    drop(first);
+    assert!(file("t_1").is_err(), "it has lost its name");
+    let second = take("t_2").await;
+    assert_eq!(file("t_2").unwrap(), made);
+    let other = LocalLeases::new(Home::new(root.path()));
+    assert!(other.try_take(&"t_2".parse().unwrap()).await.unwrap().is_none(), "and it is locked");
+    drop(second);
+    // Whoever tidies up takes it away: then another one is made.
+    for spare in fs::read_dir(root.path().join("tmp")).unwrap() {
+        fs::remove_file(spare.unwrap().path()).unwrap();
+    }
+    drop(take("t_3").await);
+    drop(leases);
+    assert_eq!(fs::read_dir(root.path().join("tmp")).unwrap().count(), 0);
 }
 
 /// A runtime that ends does not wait for whoever still waits.

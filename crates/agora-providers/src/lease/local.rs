@@ -1,18 +1,20 @@
 //! A lease is a lock on a file, which the kernel gives back when its holder dies.
 //!
-//! The file goes when the lease is given back, so that ended threads leave none. It is unlinked while it is locked; whoever
-//! got the lock of a file that has no name any more has got nothing, and tries again.
+//! The file loses its name when the lease is given back, so that ended threads leave none. It does so while it is locked; whoever
+//! got the lock of a file that has another name or none has got nothing, and tries again.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use agora_core::ThreadId;
 use agora_core::provider::Unavailable;
 use agora_core::provider::lease::{Lease, Leases};
 use async_trait::async_trait;
 
+use super::spare::Spares;
 use crate::blocking::blocking;
 use crate::home::{Home, list_dir};
 use crate::unlocked::Unlocked;
@@ -24,11 +26,13 @@ const LEASES: &str = "leases";
 pub struct LocalLeases {
     home: Home,
     awaited: Unlocked<ThreadId>,
+    spares: Arc<Spares>,
 }
 
 impl LocalLeases {
     pub fn new(home: Home) -> Self {
-        Self { home, awaited: Unlocked::new("lease") }
+        let spares = Arc::new(Spares::new(home.clone()));
+        Self { home, awaited: Unlocked::new("lease"), spares }
     }
 
     /// Names a thread's file, in a directory that exists.
@@ -46,8 +50,10 @@ impl LocalLeases {
 impl Leases for LocalLeases {
     async fn try_take(&self, thread: &ThreadId) -> Result<Option<Box<dyn Lease>>, Unavailable> {
         let path = self.file(thread)?;
-        let taken = try_take(&path).map_err(|error| self.home.unavailable("lock", &path, error))?;
-        Ok(taken.map(|lease| Box::new(lease) as Box<dyn Lease>))
+        let file = try_take(&path, &self.spares);
+        let file = file.map_err(|error| self.home.unavailable("lock", &path, error))?;
+        let lease = |file| LocalLease { path, file: Some(file), spares: Arc::clone(&self.spares) };
+        Ok(file.map(|file| Box::new(lease(file)) as Box<dyn Lease>))
     }
 
     async fn take(&self, thread: &ThreadId) -> Result<Box<dyn Lease>, Unavailable> {
@@ -73,22 +79,31 @@ impl Leases for LocalLeases {
 #[derive(Debug)]
 struct LocalLease {
     path: PathBuf,
-    file: File,
+    /// Until it is given back.
+    file: Option<File>,
+    spares: Arc<Spares>,
 }
 
 impl Lease for LocalLease {}
 
 impl Drop for LocalLease {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
-        // Closing would do, but for a process that is being started right now and has a copy until it is.
-        let _ = self.file.unlock();
+        if let Some(file) = self.file.take() {
+            self.spares.keep(&self.path, file);
+        }
     }
 }
 
-fn try_take(path: &Path) -> io::Result<Option<LocalLease>> {
+/// Returns the file of a lease, locked. `None`: somebody has it.
+fn try_take(path: &Path, spares: &Spares) -> io::Result<Option<File>> {
     loop {
-        let file = open(path)?;
+        let file = match open_held(path)? {
+            Some(file) => file,
+            None => match spares.take(path) {
+                Some(file) => return Ok(Some(file)),
+                None => make(path)?,
+            },
+        };
         let locked = match file.try_lock() {
             Ok(()) => true,
             Err(TryLockError::WouldBlock) => false,
@@ -96,7 +111,7 @@ fn try_take(path: &Path) -> io::Result<Option<LocalLease>> {
         };
         // A file without its name is that of a holder who is just giving it back.
         if is_at(&file, path)? {
-            return Ok(locked.then(|| LocalLease { path: path.to_owned(), file }));
+            return Ok(locked.then_some(file));
         }
     }
 }
@@ -110,7 +125,7 @@ fn open_held(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
+fn make(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
