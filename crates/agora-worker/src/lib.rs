@@ -23,6 +23,8 @@ mod budget;
 mod cancel;
 pub mod child;
 #[cfg(target_os = "linux")]
+mod descriptors;
+#[cfg(target_os = "linux")]
 mod desk;
 #[cfg(target_os = "linux")]
 mod fault;

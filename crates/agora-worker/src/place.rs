@@ -127,8 +127,8 @@ impl Place {
     }
 
     /// Returns the directories that every dispatch needs.
-    pub(crate) fn directories(&self) -> [PathBuf; 5] {
-        [self.work(), self.out(), self.home(), self.tmp(), self.aids()]
+    pub(crate) fn directories(&self) -> [PathBuf; 4] {
+        [self.work(), self.out(), self.home(), self.tmp()]
     }
 
     /// Returns the place as the worker sees it, in a program's terms.

@@ -14,7 +14,7 @@ use agora_core::wire::report::Report;
 
 use crate::adapter;
 use crate::cancel::Cancel;
-use crate::child::{GuardProgram, Keeper};
+use crate::child::{GuardProgram, Keeper, Waiting};
 use crate::desk::Desk;
 use crate::fault::Fault;
 use crate::place::Place;
@@ -31,6 +31,8 @@ pub struct Outside {
     pub environment: Vec<(OsString, OsString)>,
     /// Stands guard over what the worker starts.
     pub guard: GuardProgram,
+    /// Stands guard over the first of it.
+    pub waiting: Option<Waiting>,
     pub clock: Arc<dyn Clock>,
     pub cancel: Cancel,
     /// What a person sits at who took the thread over.
@@ -124,7 +126,7 @@ fn open_desk(
     outside: Outside,
     stdout: impl Write + Send + 'static,
 ) -> Result<Desk, String> {
-    let Outside { guard, clock, cancel, terminal, outer, .. } = outside;
+    let Outside { guard, waiting, clock, cancel, terminal, outer, .. } = outside;
     let secrets = bootstrap.secrets.values().filter_map(|supplied| match supplied {
         Supplied::Value(value) => Some(value),
         Supplied::Missing(_) | Supplied::Unreachable(_) => None,
@@ -133,7 +135,7 @@ fn open_desk(
     let key = bootstrap.event_key.clone();
     let teller =
         Teller::new(key, redactor.clone(), Arc::clone(&clock), stdout).map_err(|error| error.to_string())?;
-    let mut keeper = Keeper::new(guard, place.dispatch_id.as_str());
+    let mut keeper = Keeper::new(guard, place.dispatch_id.as_str()).with_waiting(waiting);
     keeper.protect(place.out());
     Ok(Desk {
         teller,

@@ -1,37 +1,24 @@
 //! The terminal of a person who took a thread over. The worker never speaks through it: it is the agent's.
 
-use std::io::{self, IoSliceMut, PipeWriter};
-use std::mem::MaybeUninit;
+use std::io::{self, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread::{self, JoinHandle};
 
 use agora_core::provider::compute::Terminal;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 use crate::child::{Stopper, Why};
+use crate::descriptors;
 
 /// Takes the terminal that comes before the bootstrap, where standard input is a socket. A pipe brings none.
 pub(crate) fn receive(stdin: impl AsFd) -> io::Result<Option<Terminal>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut attached = RecvAncillaryBuffer::new(&mut space);
-    // The byte that it comes with, and not one of the bootstrap's.
-    let mut byte = [0];
-    let mut into = [IoSliceMut::new(&mut byte)];
-    loop {
-        match recvmsg(&stdin, &mut into, &mut attached, RecvFlags::CMSG_CLOEXEC) {
-            Ok(_) => break,
-            Err(Errno::INTR) => {}
-            Err(Errno::NOTSOCK) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        }
+    // With a byte of its own, and not one of the bootstrap's.
+    match descriptors::receive(stdin) {
+        Ok(ends) => Ok(ends.into_iter().next().map(Terminal::new)),
+        Err(Errno::NOTSOCK) => Ok(None),
+        Err(error) => Err(error.into()),
     }
-    let mut ends = attached.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(ends) => Some(ends),
-        _ => None,
-    });
-    Ok(ends.next().and_then(|mut ends| ends.next()).map(Terminal::new))
 }
 
 /// Watches whether anybody sits at a terminal, until this is dropped.

@@ -4,6 +4,8 @@ mod contained;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -17,7 +19,7 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::iterator::exfiltrator::origin::Origin;
 
 use crate::cancel::Cancel;
-use crate::child::GuardProgram;
+use crate::child::{GuardProgram, Waiting};
 use crate::run::{Outside, run};
 use crate::sandbox::wall::Outer;
 
@@ -30,7 +32,7 @@ pub fn work(guard: &[&str]) -> ExitCode {
 /// Runs as the first process of a container: the whole life of `agora worker contained`. What it says goes to files of its place, as
 /// for a worker that is a process of the engine's machine, and it heeds only who is outside: the agent is inside with it.
 pub fn work_contained(guard: &[&str]) -> ExitCode {
-    serve(contained::enter().and_then(|()| outside(guard, Heeds::WhoIsOutside)))
+    serve(contained::enter(dispatch_dir()).and_then(|()| outside(guard, Heeds::WhoIsOutside)))
 }
 
 fn serve(outside: io::Result<Outside>) -> ExitCode {
@@ -62,16 +64,19 @@ impl Heeds {
 }
 
 fn outside(guard: &[&str], heeds: Heeds) -> io::Result<Outside> {
-    let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    // First of all, while it hides nothing and has one thread.
+    // First of all, while it hides nothing, knows nothing, and has one thread.
     let outer = match heeds {
         Heeds::Anybody => Outer::machine(),
         Heeds::WhoIsOutside => Outer::Container,
     };
-    crate::room::enter(&environment);
+    crate::room::enter(dispatch_dir().as_deref());
+    let life = pass_life_on()?;
+    let waiting = Some(Waiting::fork(&life)?);
+    // For as long as this process lives.
+    std::mem::forget(life);
+    let environment = std::env::vars_os().collect();
     // It holds the event key and every secret: nobody but root opens its descriptors or reads its memory.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    pass_life_on()?;
     // So that a worker, which may run for hours, keeps no directory busy.
     rustix::process::chdir("/")?;
     let cancel = Cancel::default();
@@ -84,18 +89,23 @@ fn outside(guard: &[&str], heeds: Heeds) -> io::Result<Outside> {
         arguments: guard.iter().map(OsString::from).collect(),
     };
     let terminal = crate::terminal::receive(io::stdin())?;
-    Ok(Outside { environment, guard, clock: Arc::new(SystemClock), cancel, terminal, outer })
+    let clock = Arc::new(SystemClock);
+    Ok(Outside { environment, guard, waiting, clock, cancel, terminal, outer })
 }
 
 /// Lets guards inherit the standard error that this worker was given, beside the pipe that is theirs.
 ///
 /// Whoever started the worker may know by the lock on that file, or by the end of that pipe, whether it lives. Should it be
 /// killed, it is not over before its guards are done. They do not pass it on: a guard's program gets three streams.
-fn pass_life_on() -> io::Result<()> {
-    // Without close-on-exec, and for as long as this process lives.
-    let life = rustix::io::dup(io::stderr())?;
-    std::mem::forget(life);
-    Ok(())
+fn pass_life_on() -> io::Result<OwnedFd> {
+    // Without close-on-exec.
+    Ok(rustix::io::dup(io::stderr())?)
+}
+
+/// Returns where the dispatch is. Nothing else of the environment is read as early: what is in a fork then is nobody's secret.
+#[expect(clippy::disallowed_methods, reason = "the rest is read once, by whoever works")]
+fn dispatch_dir() -> Option<PathBuf> {
+    std::env::var_os("AGORA_DISPATCH_DIR").map(PathBuf::from)
 }
 
 /// The machine's time, for dating lines.

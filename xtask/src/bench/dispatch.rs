@@ -94,7 +94,7 @@ fn files(scratch: &Path) -> Result<Duration, Failure> {
     const DIRECTORIES: [&str; 10] =
         ["", "in", "out", "work", "home", "tmp", "work/a", "work/a/b", "work/a/b/c", "work/d"];
     const KEPT: [&str; 9] = ["in/1", "in/2", "out/1", "out/2", "out/3", "out/4", "out/5", "out/6", "out/7"];
-    const REMOVED: [&str; 3] = ["work/a/b/c/1", "work/d/1", "lease"];
+    const REMOVED: [&str; 3] = ["work/a/b/c/1", "work/d/1", "out/spool"];
     let failed = |source| Failure::file("use", scratch, &source);
     fs::create_dir_all(scratch).map_err(failed)?;
     let once = |dir: &Path| -> io::Result<()> {

@@ -272,6 +272,14 @@ impl Runtime {
         }
     }
 
+    /// Tells whether the worker puts down files for it to read, behind the wall.
+    pub(crate) fn has_aids(&self) -> bool {
+        match self {
+            Self::Claude | Self::Codex | Self::External(_) => true,
+            Self::Command => false,
+        }
+    }
+
     /// Returns whose program it is, as far as that matters for logging in.
     pub(crate) fn vendor(&self) -> Option<&'static Vendor> {
         match self {

@@ -1,7 +1,7 @@
 //! What the worker and a guard say to each other.
 //!
 //! On the guard's command line is only which descriptor they speak through: everybody inside can read that line. The task comes first
-//! through it; all else is frames of five bytes: a tag, and a number in the machine's own byte order, since both ends are one
+//! through it, with the program's environment; all else is frames of five bytes: a tag, and a number in the machine's own byte order, since both ends are one
 //! executable.
 
 use std::ffi::{OsStr, OsString};
@@ -30,6 +30,8 @@ pub(super) struct Task {
     /// Whether its streams are a terminal that is to be its own.
     pub(super) terminal: bool,
     pub(super) directory: PathBuf,
+    /// All that the program sees.
+    pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) program: OsString,
     pub(super) arguments: Vec<OsString>,
 }
@@ -78,6 +80,10 @@ impl Task {
             add("--terminal", "own".into());
         }
         add("--directory", self.directory.clone().into());
+        for (name, value) in &self.environment {
+            add("--name", name.clone());
+            add("--value", value.clone());
+        }
         add("--", self.program.clone());
         line.extend_from_slice(&self.arguments);
         Ok(line)
@@ -88,7 +94,7 @@ impl Task {
         let mut line = line.into_iter();
         let mut directory = None;
         let (mut groups, mut memory, mut processes, mut wall) = (Vec::new(), None, None, None);
-        let mut terminal = false;
+        let (mut terminal, mut environment, mut variable) = (false, Vec::new(), None);
         let program = loop {
             let (name, value) = (line.next()?, line.next()?);
             match name.to_str()? {
@@ -98,12 +104,15 @@ impl Task {
                 "--wall" => wall = Some(serde_json::from_str(value.to_str()?).ok()?),
                 "--terminal" => terminal = true,
                 "--directory" => directory = Some(value.into()),
+                "--name" => variable = Some(value),
+                "--value" => environment.push((variable.take()?, value)),
                 "--" => break value,
                 _ => return None,
             }
         };
         let arguments = line.collect();
-        Some(Self { groups, memory, processes, wall, terminal, directory: directory?, program, arguments })
+        let directory = directory?;
+        Some(Self { groups, memory, processes, wall, terminal, directory, environment, program, arguments })
     }
 }
 
@@ -308,6 +317,7 @@ mod tests {
                 wall: None,
                 terminal: words.len() % 2 == 0,
                 directory: words[0].clone().into(),
+                environment: words.iter().map(|word| ("--".into(), word.into())).collect(),
                 program: words[1].clone().into(),
                 arguments: words[2..].iter().map(OsString::from).collect(),
             };
@@ -332,6 +342,7 @@ mod tests {
             &["--memory", "x", "--", "true"],
             &["--", "true"],
             &["--what", "1"],
+            &["--directory", "/", "--value", "of nothing", "--", "true"],
             &[],
         ] {
             assert_eq!(Task::parse(words.iter().map(OsString::from)), None, "{words:?}");

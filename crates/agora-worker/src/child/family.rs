@@ -1,6 +1,6 @@
 //! The processes that this one started itself, and the orphans that came to it.
 //!
-//! Every start goes through [`Member`], so whatever else is a child of this process is the orphan of a killed guard, or of a
+//! Every start goes through [`Member`] or [`enrol`], so whatever else is a child of this process is the orphan of a killed guard, or of a
 //! program that was only heard. That holds in a worker. A process that starts programs in other ways as well must not be a
 //! keeper: it could lose them in a sweep.
 
@@ -73,6 +73,23 @@ impl DerefMut for Member {
     }
 }
 
+/// Takes in a process that this one forked.
+#[cfg(target_os = "linux")]
+pub(super) fn enrol(forked: Pid) {
+    members().insert(number(forked));
+}
+
+/// Forgets a process that was forked and waited for.
+#[cfg(target_os = "linux")]
+pub(super) fn strike(forked: Pid) {
+    members().remove(&number(forked));
+}
+
+#[cfg(target_os = "linux")]
+fn number(id: Pid) -> u32 {
+    id.as_raw_nonzero().get().unsigned_abs()
+}
+
 fn members() -> MutexGuard<'static, BTreeSet<u32>> {
     MEMBERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -121,7 +138,7 @@ enum Pass {
 fn sweep_once(agent: Option<Pid>, how: &mut Option<How>) -> Pass {
     // Held, so that no process starts that is not known yet.
     let members = members();
-    let spared = |id: Pid| u32::try_from(id.as_raw_nonzero().get()).is_ok_and(|id| members.contains(&id));
+    let spared = |id: Pid| members.contains(&number(id));
     let orphans: Vec<Pid> = tree::children().into_iter().filter(|id| !spared(*id)).collect();
     if orphans.is_empty() {
         return Pass::Nobody;

@@ -1,8 +1,7 @@
 //! The threads that feed a child and drain it. None of them can be held up for ever: each can be told to give up.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::process::{ChildStderr, ChildStdin, ChildStdout};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -50,7 +49,7 @@ impl Flows {
     }
 
     /// Writes all bytes, as fast as they are read, and closes the stream.
-    pub(super) fn feed(&mut self, stdin: ChildStdin, bytes: Vec<u8>) -> io::Result<()> {
+    pub(super) fn feed(&mut self, stdin: PipeWriter, bytes: Vec<u8>) -> io::Result<()> {
         let flags = fcntl_getfl(&stdin)?;
         fcntl_setfl(&stdin, flags | OFlags::NONBLOCK)?;
         let mut stdin = stdin;
@@ -66,16 +65,15 @@ impl Flows {
         })
     }
 
-    pub(super) fn drain_stdout(&mut self, stdout: ChildStdout, sink: Box<dyn Sink>) -> io::Result<()> {
-        self.drain("child-stdout", stdout.into(), sink)
+    pub(super) fn drain_stdout(&mut self, stdout: PipeReader, sink: Box<dyn Sink>) -> io::Result<()> {
+        self.drain("child-stdout", stdout, sink)
     }
 
-    pub(super) fn drain_stderr(&mut self, stderr: ChildStderr, sink: Box<dyn Sink>) -> io::Result<()> {
-        self.drain("child-stderr", stderr.into(), sink)
+    pub(super) fn drain_stderr(&mut self, stderr: PipeReader, sink: Box<dyn Sink>) -> io::Result<()> {
+        self.drain("child-stderr", stderr, sink)
     }
 
-    fn drain(&mut self, name: &str, stream: OwnedFd, mut sink: Box<dyn Sink>) -> io::Result<()> {
-        let mut stream = PipeReader::from(stream);
+    fn drain(&mut self, name: &str, mut stream: PipeReader, mut sink: Box<dyn Sink>) -> io::Result<()> {
         self.spawn(name, move |impatience| {
             let mut chunk = vec![0; CHUNK];
             while waits_no_longer(&stream, PollFlags::IN, impatience) {
@@ -126,7 +124,7 @@ impl Drop for Flows {
 }
 
 /// Writes as much as fits, and tells whether there is more to write.
-fn write_on(stdin: &mut ChildStdin, bytes: &[u8], written: &mut usize) -> bool {
+fn write_on(stdin: &mut PipeWriter, bytes: &[u8], written: &mut usize) -> bool {
     while let Some(rest) = bytes.get(*written..).filter(|rest| !rest.is_empty()) {
         match stdin.write(rest) {
             Ok(0) => return false,

@@ -22,6 +22,7 @@ use super::deadline::Deadline;
 use super::group::Group;
 use super::launch::{Grouped, Launched, launch};
 use super::spec::SoftSignal;
+use super::streams::Theirs;
 use super::tree;
 use crate::sandbox::syscall::{adopt, inherit_only_standard_streams};
 
@@ -38,8 +39,23 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub fn guard(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let number = arguments.into_iter().next().and_then(|number| number.to_str()?.parse().ok());
     let Some(Ok(control)) = number.map(adopt) else { return ExitCode::from(USAGE) };
-    let mut control = UnixStream::from(control);
-    let Ok(Some(task)) = Task::read(&mut control) else { return ExitCode::from(USAGE) };
+    ExitCode::from(stand(UnixStream::from(control), prepare))
+}
+
+/// Runs as a guard that was forked, and has neither a task nor its program's streams yet. Returns the code to end with.
+pub(super) fn wait_for_task(control: UnixStream) -> u8 {
+    // Before anybody waits for it.
+    let prepared = prepare();
+    match Theirs::receive(&control) {
+        Ok(Some(streams)) => stand(control, || prepared.and_then(|()| streams.take().map_err(obstacle))),
+        // The worker has ended, or has no use for it.
+        Ok(None) | Err(_) => 0,
+    }
+}
+
+/// Does what a guard is there for, from its task to its last word.
+fn stand(mut control: UnixStream, prepare: impl FnOnce() -> Result<(), Obstacle>) -> u8 {
+    let Ok(Some(task)) = Task::read(&mut control) else { return USAGE };
     let group = Group { dirs: task.groups.clone() };
     // The bell after the launch: what is launched may be a first process, with a bell of its own.
     let launched = prepare().and_then(|()| launch(&task, &group));
@@ -55,7 +71,7 @@ pub fn guard(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     // A worker that is gone does not mind.
     let _ = report.write(&mut control);
-    ExitCode::SUCCESS
+    0
 }
 
 /// Makes this process fit to be a guard.

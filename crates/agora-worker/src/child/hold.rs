@@ -4,7 +4,6 @@ use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -17,6 +16,7 @@ use super::disk::Room;
 use super::family::{Member, sweep_orphans};
 use super::group::Group;
 use super::spec::{How, Why};
+use super::waiting::Forked;
 
 /// How long a guard may take from SIGKILL for all, or from the program's end, to its last report. Longer than its own limit
 /// for a sweep: one that takes this long was stopped, and the worker does its work.
@@ -47,10 +47,36 @@ fn listen(ear: &mut UnixStream, to: &Sender<Event>) {
     let _ = to.send(Event::Gone);
 }
 
+/// The process that stands guard.
+#[derive(Debug)]
+pub(super) enum Post {
+    Started(Member),
+    Forked(Forked),
+}
+
+impl Post {
+    fn id(&self) -> Option<Pid> {
+        match self {
+            Self::Started(member) => i32::try_from(member.id()).ok().and_then(Pid::from_raw),
+            Self::Forked(forked) => Some(forked.id()),
+        }
+    }
+
+    fn end(&mut self) {
+        match self {
+            Self::Started(member) => drop(member.kill().and_then(|()| member.wait())),
+            Self::Forked(forked) => {
+                forked.kill();
+                forked.wait();
+            }
+        }
+    }
+}
+
 /// A guard and what belongs to it.
 #[derive(Debug)]
 pub(super) struct Hold {
-    guard: Member,
+    guard: Post,
     control: UnixStream,
     group: Group,
     events: Receiver<Event>,
@@ -79,36 +105,20 @@ pub(super) struct Released {
 }
 
 impl Hold {
-    /// Starts a guard; `theirs` is its end of the control socket, whose number is in the command.
-    pub(super) fn start(
-        command: &mut Command,
-        ours: UnixStream,
-        theirs: UnixStream,
-        group: Group,
-    ) -> io::Result<Self> {
-        let mut ear = ours.try_clone()?;
-        let guard = match Member::start_with(command, theirs.into()) {
-            Ok(guard) => guard,
-            Err(error) => {
-                group.remove();
-                return Err(error);
-            }
-        };
-        let mut hold = Self::of(guard, ours, group);
+    /// Takes hold of a guard that speaks through `control`.
+    pub(super) fn take(guard: Post, control: UnixStream, group: Group) -> io::Result<Self> {
+        let mut hold = Self::of(guard, control, group);
+        // From here on the hold tidies up.
+        let mut ear = hold.control.try_clone()?;
         let sender = hold.sender.clone();
         let listen = move || listen(&mut ear, &sender);
         hold.ear = Some(thread::Builder::new().name("child-control".into()).spawn(listen)?);
         Ok(hold)
     }
 
-    fn of(guard: Member, control: UnixStream, group: Group) -> Self {
+    fn of(guard: Post, control: UnixStream, group: Group) -> Self {
         let (sender, events) = mpsc::channel();
         Self { guard, control, group, events, sender, ear: None, agent: None, state: State::Open, disk: None }
-    }
-
-    /// Returns the guard, for its streams.
-    pub(super) fn guard(&mut self) -> &mut Member {
-        &mut self.guard
     }
 
     /// Says what the guard is for.
@@ -162,7 +172,7 @@ impl Hold {
     /// A program that may send it signals can do both, and one that can open its descriptors can keep its end of the socket
     /// open.
     fn guard_is_dead(&self) -> bool {
-        let Some(id) = i32::try_from(self.guard.id()).ok().and_then(Pid::from_raw) else { return false };
+        let Some(id) = self.guard.id() else { return false };
         // Left for `release` to wait for.
         let look =
             WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -177,8 +187,7 @@ impl Hold {
     pub(super) fn release(&mut self) -> Released {
         let state = std::mem::replace(&mut self.state, State::Released);
         // A guard that has reported is done, and one that has not does not answer any more.
-        let _ = self.guard.kill();
-        let _ = self.guard.wait();
+        self.guard.end();
         let _ = self.control.shutdown(Shutdown::Both);
         if let Some(ear) = self.ear.take() {
             let _ = ear.join();
@@ -219,6 +228,8 @@ impl Drop for Hold {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use rustix::event::{PollFd, PollFlags, poll};
 
     use super::*;
@@ -231,7 +242,7 @@ mod tests {
         said.iter().for_each(|report| report.write(&mut theirs).unwrap());
         let mut ear = ours.try_clone().unwrap();
         let guard = Member::start(&mut Command::new("/bin/true")).unwrap();
-        let mut hold = Hold::of(guard, ours, Group::default());
+        let mut hold = Hold::of(Post::Started(guard), ours, Group::default());
         let sender = hold.sender.clone();
         hold.ear = Some(thread::spawn(move || {
             // As on a busy machine: it comes to listening only after the death was seen.

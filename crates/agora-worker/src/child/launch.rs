@@ -173,7 +173,8 @@ pub(super) fn limit_processes(most: u64) {
 
 #[expect(clippy::disallowed_methods, reason = "this module is the one place that starts a process")]
 fn exec(task: &Task) -> io::Error {
-    Command::new(Path::new(&task.program)).args(&task.arguments).exec()
+    let environment = task.environment.iter().map(|(name, value)| (name, value));
+    Command::new(Path::new(&task.program)).args(&task.arguments).env_clear().envs(environment).exec()
 }
 
 /// Errors that did not come from the system, such as a zero byte in a name, are invalid arguments.

@@ -4,7 +4,7 @@
 //! long: it is fed, drained and limited, and when `Running::wait` returns, nothing that it started is alive.
 //!
 //! ```text
-//! worker ── Keeper ──▶ guard (this executable again) ──▶ program ──▶ whatever it starts
+//! worker ── Keeper ──▶ guard (a fork, or started) ──────▶ program ──▶ whatever it starts
 //!    │                   │ subreaper: every orphan below it becomes its child
 //!    ├── orders ────────▶│
 //!    │◀─── reports ──────┤ end of file on either side: the other one is dead
@@ -48,9 +48,13 @@ mod run;
 #[cfg(target_os = "linux")]
 mod spec;
 #[cfg(target_os = "linux")]
+mod streams;
+#[cfg(target_os = "linux")]
 mod tree;
 #[cfg(target_os = "linux")]
 mod wait;
+#[cfg(target_os = "linux")]
+mod waiting;
 
 pub use drain::Sink;
 #[cfg(target_os = "linux")]
@@ -62,3 +66,5 @@ pub use run::{GuardProgram, Keeper};
 pub use spec::{Ended, GRACE, How, Input, Limits, SoftSignal, Spec, StartError, Why};
 #[cfg(target_os = "linux")]
 pub use wait::{Running, Stopper};
+#[cfg(target_os = "linux")]
+pub use waiting::Waiting;

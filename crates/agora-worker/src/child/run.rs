@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{getpid, set_child_subreaper};
@@ -15,11 +15,14 @@ use rustix::process::{getpid, set_child_subreaper};
 use super::control::{Obstacle, Report, Task};
 use super::deadline::{Deadline, Since};
 use super::drain::Sink;
+use super::family::Member;
 use super::flow::Flows;
 use super::group::{Group, Places};
-use super::hold::{Event, Hold};
+use super::hold::{Event, Hold, Post};
 use super::spec::{Input, Limits, Spec, StartError};
+use super::streams::{self, Ours, Theirs};
 use super::wait::Running;
+use super::waiting::Waiting;
 use crate::sandbox::probe::Cgroup;
 use crate::sandbox::wall::{Plan, Refused};
 
@@ -43,6 +46,8 @@ pub struct GuardProgram {
 #[derive(Debug)]
 pub struct Keeper {
     guard: GuardProgram,
+    /// A guard that is there already.
+    waiting: Mutex<Option<Waiting>>,
     label: String,
     places: OnceLock<Places>,
     started: AtomicU64,
@@ -59,7 +64,14 @@ impl Keeper {
         let _ = set_child_subreaper(Some(getpid()));
         let safe = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
         let label = label.chars().take(LONGEST_LABEL).map(safe).collect();
-        Self { guard, label, places: OnceLock::new(), started: AtomicU64::new(0), wall: None, own: None }
+        let (places, started) = (OnceLock::new(), AtomicU64::new(0));
+        Self { guard, waiting: Mutex::default(), label, places, started, wall: None, own: None }
+    }
+
+    /// Lets a guard that waits stand over the first child.
+    #[must_use]
+    pub fn with_waiting(self, waiting: Option<Waiting>) -> Self {
+        Self { waiting: Mutex::new(waiting), ..self }
     }
 
     /// Uses groups at a place that is known, or none; otherwise one is looked for when a limit asks for it first.
@@ -88,7 +100,7 @@ impl Keeper {
         stderr: Box<dyn Sink>,
     ) -> Result<Running, StartError> {
         let unprepared = |source| StartError::Guard { program: spec.program.clone(), source };
-        let mut hold = self.start_guard(&spec).map_err(|source| match source.kind() {
+        let (mut hold, ours) = self.set_guard(&spec).map_err(|source| match source.kind() {
             // The guard's own arguments are short.
             io::ErrorKind::ArgumentListTooLong => {
                 StartError::Program { program: spec.program.clone(), source }
@@ -105,13 +117,13 @@ impl Keeper {
         }
         let since = Since::now();
         let (limits, soft, grace) = (spec.limits, spec.soft, spec.grace);
-        let flows = start_flows(&mut hold, spec.stdin, stdout, stderr)
+        let flows = start_flows(ours, spec.stdin, stdout, stderr)
             .map_err(|source| StartError::Guard { program: spec.program, source })?;
         Ok(Running::new(hold, flows, since, limits.time, soft, grace, self.own.clone()))
     }
 
-    fn start_guard(&self, spec: &Spec) -> io::Result<Hold> {
-        let (ours, theirs) = UnixStream::pair()?;
+    fn set_guard(&self, spec: &Spec) -> io::Result<(Hold, Ours)> {
+        let (ours, theirs) = streams::make(&spec.stdin)?;
         let group = self.group(&spec.limits).unwrap_or_default();
         let task = Task {
             wall: self.wall.clone(),
@@ -120,39 +132,44 @@ impl Keeper {
             processes: spec.limits.processes,
             terminal: matches!(spec.stdin, Input::Terminal(_)),
             directory: spec.directory.clone(),
+            environment: spec.environment.clone(),
             program: spec.program.clone().into(),
             arguments: spec.arguments.clone(),
         };
-        let number = theirs.as_raw_fd();
-        let mut hold = Hold::start(&mut self.command(spec, number)?, ours, theirs, group)?;
+        let (guard, control) = self.post(spec, theirs).inspect_err(|_| group.remove())?;
+        let mut hold = Hold::take(guard, control, group)?;
         hold.assign(&task)?;
         if let Some(dir) = &self.own {
             hold.keep_room_on(dir);
         }
-        Ok(hold)
+        Ok((hold, ours))
+    }
+
+    /// Returns a guard that has these streams, and the way to it: the one that waits, or else another.
+    fn post(&self, spec: &Spec, streams: Theirs) -> io::Result<(Post, UnixStream)> {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match waiting {
+            // Not when somebody has killed it.
+            Some(Waiting { process, control }) if streams.send(&control).is_ok() => {
+                Ok((Post::Forked(process), control))
+            }
+            Some(_) | None => self.start_guard(spec, streams),
+        }
     }
 
     #[expect(clippy::disallowed_methods, reason = "this module is the one place that starts a process")]
-    fn command(&self, spec: &Spec, control: RawFd) -> io::Result<Command> {
+    fn start_guard(&self, spec: &Spec, streams: Theirs) -> io::Result<(Post, UnixStream)> {
+        let (control, theirs) = UnixStream::pair()?;
         let mut command = Command::new(&self.guard.program);
         command
             .args(&self.guard.arguments)
-            .arg(control.to_string())
+            .arg(theirs.as_raw_fd().to_string())
             .env_clear()
-            .envs(spec.environment.iter().map(|(name, value)| (name, value)))
-            // No directory: with one, a static program cannot be spawned without a copy of all its memory.
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        match &spec.stdin {
-            Input::Bytes(_) => {}
-            Input::Closed => drop(command.stdin(Stdio::null())),
-            Input::Terminal(terminal) => {
-                let end = || terminal.as_fd().try_clone_to_owned();
-                command.stdin(end()?).stdout(end()?).stderr(end()?);
-            }
-        }
-        Ok(command)
+            // The program's, by which one sees whose guard it is.
+            .envs(spec.environment.iter().map(|(name, value)| (name, value)));
+        // No directory: with one, a static program cannot be spawned without a copy of all its memory.
+        streams.give(&mut command);
+        Ok((Post::Started(Member::start_with(&mut command, theirs.into())?), control))
     }
 
     /// Tells whether the kernel keeps limits here, in control groups. Else guards count, and end what has too much.
@@ -172,21 +189,15 @@ impl Keeper {
     }
 }
 
-fn start_flows(
-    hold: &mut Hold,
-    input: Input,
-    stdout: Box<dyn Sink>,
-    stderr: Box<dyn Sink>,
-) -> io::Result<Flows> {
+fn start_flows(ours: Ours, input: Input, stdout: Box<dyn Sink>, stderr: Box<dyn Sink>) -> io::Result<Flows> {
     let mut flows = Flows::new()?;
-    let guard = hold.guard();
-    if let Some(stream) = guard.stdout.take() {
+    if let Some(stream) = ours.stdout {
         flows.drain_stdout(stream, stdout)?;
     }
-    if let Some(stream) = guard.stderr.take() {
+    if let Some(stream) = ours.stderr {
         flows.drain_stderr(stream, stderr)?;
     }
-    match (guard.stdin.take(), input) {
+    match (ours.stdin, input) {
         (Some(stream), Input::Bytes(bytes)) => flows.feed(stream, bytes)?,
         (_, Input::Closed | Input::Terminal(_)) | (None, Input::Bytes(_)) => {}
     }

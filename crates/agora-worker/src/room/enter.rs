@@ -1,7 +1,6 @@
 //! A mount namespace of the worker's own, entered before it has threads: what is mounted there is gone with the worker, however it
 //! ends.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -26,9 +25,8 @@ pub(super) fn entered() -> io::Result<()> {
 }
 
 /// Enters a namespace if the dispatch has layers. Where the machine does not let us, the workspace is a copy: nothing fails here.
-pub(crate) fn enter(environment: &[(OsString, OsString)]) {
-    let dir = environment.iter().find(|(name, _)| name == "AGORA_DISPATCH_DIR").map(|(_, value)| value);
-    if dir.is_some_and(|dir| Path::new(dir).join(LAYERS).is_dir()) {
+pub(crate) fn enter(dir: Option<&Path>) {
+    if dir.is_some_and(|dir| dir.join(LAYERS).is_dir()) {
         let _ = ENTERED.set(namespace().map_err(|error| format!("no mount namespace: {error}")));
     }
 }

@@ -84,6 +84,8 @@ pub fn view_in_this_process(question: &str) -> Option<String> {
         home: home.as_deref(),
         path: path.as_deref(),
         own: &own,
+        // A target is for every runtime, and most have some.
+        has_aids: true,
         lent: &lent,
         closed: &agora_home,
     };

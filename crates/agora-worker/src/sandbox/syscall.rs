@@ -1,6 +1,6 @@
 //! The system calls that have no safe wrapper in rustix.
 
-use std::ffi::{c_int, c_long, c_ulong};
+use std::ffi::{CStr, c_char, c_int, c_long, c_ulong};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,17 +39,15 @@ const CLONE: c_long = 220;
 /// The code of a forked child whose body panicked; above every errno.
 const PANICKED: u8 = 255;
 
-#[expect(
-    unsafe_code,
-    reason = "declares four functions of the C library that the standard library links anyway"
-)]
+#[expect(unsafe_code, reason = "declares what the standard library links of the C library anyway")]
 // SAFETY: the signatures are those of the C library on every Linux target.
-// JUSTIFICATION: neither std nor rustix offers them, and the libc crate would be a dependency for four lines.
+// JUSTIFICATION: neither std nor rustix offers them, and the libc crate would be a dependency for five lines.
 unsafe extern "C" {
     fn syscall(number: c_long, ...) -> c_long;
     fn prctl(option: c_int, ...) -> c_int;
     fn fork() -> c_int;
     safe fn _exit(code: c_int) -> !;
+    static environ: *const *mut c_char;
 }
 
 /// `struct landlock_ruleset_attr` as of ABI 6; an older kernel takes it when what it does not know is zero.
@@ -245,6 +243,30 @@ pub(crate) fn close_all_but(kept: &[RawFd]) {
             unsafe { syscall(c_long::from(CLOSE_RANGE), first, last.saturating_sub(1), 0_u32) };
         }
         first = last.saturating_add(1).max(first);
+    }
+}
+
+/// Overwrites this process's environment but for these variables, where it lies and where others could see it. Only for a process with
+/// one thread.
+#[expect(unsafe_code, reason = "the environment has no owner")]
+pub(crate) fn forget_environment(kept: &[&str]) {
+    let is_kept = |variable: &CStr| {
+        let name = variable.to_bytes().split(|byte| *byte == b'=').next();
+        kept.iter().any(|kept| name == Some(kept.as_bytes()))
+    };
+    // SAFETY: the kernel put the list and its texts there, writable, with a null after the last; nobody else reads or changes them, since
+    // there is no other thread, and what was read before is a copy.
+    // JUSTIFICATION: to unset a variable leaves its text where it is.
+    unsafe {
+        let mut next = environ;
+        while !next.is_null() && !(*next).is_null() {
+            let variable = CStr::from_ptr(*next);
+            let bytes = variable.count_bytes();
+            if !is_kept(variable) {
+                (*next).write_bytes(0, bytes);
+            }
+            next = next.add(1);
+        }
     }
 }
 

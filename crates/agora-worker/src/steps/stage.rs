@@ -31,11 +31,11 @@ pub(crate) struct Staged {
 
 /// Lays the files, and says which of them lost to others.
 pub(crate) fn stage(fetched: Fetched, desk: &mut Desk) -> Result<Staged, Fault> {
-    for dir in desk.place.directories() {
+    let aids = fetched.runtime.has_aids().then(|| desk.place.aids());
+    for dir in desk.place.directories().into_iter().chain(aids) {
         fs::create_dir_all(&dir).map_err(workspace("making the dispatch's directories"))?;
     }
-    let manifest = &fetched.task.manifest;
-    wall::raise(manifest, desk)?;
+    wall::raise(&fetched.task.manifest, &fetched.runtime, desk)?;
     let Fetched { task, runtime, capabilities, env, supplied } = fetched;
     if let Some(at) = &task.manifest.workspace {
         let furnished =

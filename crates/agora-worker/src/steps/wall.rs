@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use agora_core::wall::Level;
 use agora_core::wire::manifest::{DispatchManifest, Location};
 
+use crate::adapter::Runtime;
 use crate::desk::Desk;
 use crate::fault::{Fault, workspace};
 use crate::sandbox::wall::{Ground, Trial, View, WallError};
@@ -17,7 +18,7 @@ const UNCOUNTED: &str = "having more memory than its limit for a moment, in segm
     hides: no control group counts it";
 
 /// Decides, and writes down what was decided.
-pub(crate) fn raise(manifest: &DispatchManifest, desk: &mut Desk) -> Result<(), Fault> {
+pub(crate) fn raise(manifest: &DispatchManifest, runtime: &Runtime, desk: &mut Desk) -> Result<(), Fault> {
     let (wish, workspace_at) = (&manifest.wall, manifest.workspace.as_ref());
     let own = desk.place.own();
     let lent = workspace_at.map(|at| at.borrowed.as_slice()).unwrap_or_default();
@@ -29,6 +30,7 @@ pub(crate) fn raise(manifest: &DispatchManifest, desk: &mut Desk) -> Result<(), 
         home: desk.place.users_home.as_deref(),
         path: desk.place.base().get("PATH".as_ref() as &std::ffi::OsStr).map(AsRef::as_ref),
         own: &own,
+        has_aids: runtime.has_aids(),
         lent: &lent,
         closed: desk.place.closed(),
     };

@@ -9,9 +9,7 @@ use rustix::fs::OFlags;
 use rustix::stdio::{dup2_stderr, dup2_stdout};
 
 /// Lets this process's words go to the files that the engine reads.
-pub(super) fn enter() -> io::Result<()> {
-    let dir =
-        std::env::vars_os().find(|(name, _)| name == "AGORA_DISPATCH_DIR").map(|(_, dir)| PathBuf::from(dir));
+pub(super) fn enter(dir: Option<PathBuf>) -> io::Result<()> {
     let dir = dir.ok_or_else(|| io::Error::other("`AGORA_DISPATCH_DIR` is not set"))?;
     let (events, words) = (dir.join("out/events.jsonl"), dir.join("out/worker.stderr"));
     dup2_stdout(open(&events)?)?;

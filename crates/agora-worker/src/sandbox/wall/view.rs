@@ -52,6 +52,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) path: Option<&'a OsStr>,
     /// The dispatch's own directories.
     pub(crate) own: &'a Inside,
+    /// Whether the worker puts something down for programs to read.
+    pub(crate) has_aids: bool,
     /// What the workspace's repository reads objects from: shown, and never written.
     pub(crate) lent: &'a [PathBuf],
     /// What nothing may bring in: agora's home, or as much of it as is known.
@@ -206,12 +208,13 @@ impl<'a> Sight<'a> {
 
     fn look(&mut self) {
         let (own, inside) = (self.ground.own.clone(), self.inside.clone());
-        for (from, to, access) in [
+        let aids = self.ground.has_aids.then_some((own.aids, inside.aids, Access::Read));
+        let written = [
             (own.work, inside.work, Access::Write),
             (own.home, inside.home, Access::Write),
             (own.tmp, inside.tmp, Access::Write),
-            (own.aids, inside.aids, Access::Read),
-        ] {
+        ];
+        for (from, to, access) in written.into_iter().chain(aids) {
             self.binds.push(Bind { from, to, access, essential: true });
         }
         // Wherever they are, also in agora's home: nothing but a repository's objects is in there.
