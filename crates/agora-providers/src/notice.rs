@@ -14,14 +14,18 @@ use std::time::Duration;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use tokio::sync::watch;
 
-/// How often whoever waits looks by itself, on a machine that gives this user no more inotify instances.
+/// How often whoever cannot listen looks by itself.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Hears of one file. It returns at least once for all that happened since it last did.
 #[derive(Debug)]
-pub(crate) struct Notice {
-    changed: watch::Receiver<u64>,
-    watch: Option<i32>,
+pub(crate) enum Notice {
+    Told {
+        changed: watch::Receiver<u64>,
+        watch: i32,
+    },
+    /// Nobody tells us: we look again and again.
+    Looking,
 }
 
 impl Notice {
@@ -31,21 +35,24 @@ impl Notice {
         let hub = Hub::get();
         match &hub.instance {
             Some(instance) => hub.listen(instance, path),
-            None => Ok(Self { changed: hub.ticks.subscribe(), watch: None }),
+            None => Ok(Self::Looking),
         }
     }
 
-    /// Returns when the file changed since this was made or last returned.
+    /// Returns when the file changed, or may have, since this was made or last returned.
     pub(crate) async fn next(&mut self) {
-        // The sender is in the hub, which is never dropped.
-        let _ = self.changed.changed().await;
+        match self {
+            // The sender is in the hub, which is never dropped.
+            Self::Told { changed, .. } => drop(changed.changed().await),
+            Self::Looking => tokio::time::sleep(LOOK).await,
+        }
     }
 }
 
 impl Drop for Notice {
     fn drop(&mut self) {
-        if let Some(number) = self.watch {
-            Hub::get().leave(number);
+        if let Self::Told { watch, .. } = self {
+            Hub::get().leave(*watch);
         }
     }
 }
@@ -53,9 +60,8 @@ impl Drop for Notice {
 /// Everybody who listens, in this process.
 #[derive(Debug)]
 struct Hub {
-    /// `None` where the machine gives none: then everybody is woken again and again.
+    /// `None` on a machine that gives this user no more of them.
     instance: Option<OwnedFd>,
-    ticks: watch::Sender<u64>,
     files: Mutex<HashMap<i32, Listened>>,
 }
 
@@ -71,15 +77,12 @@ impl Hub {
         static THREAD: OnceLock<()> = OnceLock::new();
         let hub = HUB.get_or_init(|| Self {
             instance: inotify::init(CreateFlags::CLOEXEC).ok(),
-            ticks: watch::Sender::new(0),
             files: Mutex::default(),
         });
         THREAD.get_or_init(|| {
+            let Some(instance) = &hub.instance else { return };
             // Without a thread nobody is woken, and a machine that has none for us has other troubles.
-            let _ = thread::Builder::new().name("notices".into()).spawn(move || match &hub.instance {
-                Some(instance) => hub.hear(instance),
-                None => hub.tick(),
-            });
+            let _ = thread::Builder::new().name("notices".into()).spawn(|| hub.hear(instance));
         });
         hub
     }
@@ -97,7 +100,7 @@ impl Hub {
         let listened =
             files.entry(number).or_insert_with(|| Listened { changed: watch::Sender::new(0), listeners: 0 });
         listened.listeners += 1;
-        Ok(Notice { changed: listened.changed.subscribe(), watch: Some(number) })
+        Ok(Notice::Told { changed: listened.changed.subscribe(), watch: number })
     }
 
     fn leave(&self, number: i32) {
@@ -130,13 +133,6 @@ impl Hub {
                 Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return,
             }
-        }
-    }
-
-    fn tick(&self) {
-        loop {
-            thread::sleep(LOOK);
-            ring(&self.ticks);
         }
     }
 }

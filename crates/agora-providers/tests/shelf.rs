@@ -18,6 +18,7 @@ use agora_core::time::{Clock, Timestamp};
 use agora_providers::Home;
 use agora_providers::alarm::SystemAlarm;
 use agora_providers::shelf::LocalShelf;
+use agora_testkit::cli::{command, run};
 use agora_testkit::clock::SetClock;
 use agora_testkit::contract;
 use agora_testkit::worker::Dispatch;
@@ -52,6 +53,28 @@ async fn what_is_staged_is_for_its_owner_only() {
     let at = shelf.stage(&manifest, &Sight::Same).await.unwrap();
     assert_eq!(at.location.to_string(), format!("file://{}/in/manifest.json", dir.display()));
     assert_eq!(fs::read(dir.join("in/manifest.json")).unwrap(), manifest.encode().unwrap());
+}
+
+/// In a container the agent may be the user who owns the directory. The test is run again without the powers before which no directory is
+/// closed, where it has them.
+#[tokio::test]
+async fn whoever_waits_for_lines_outlasts_a_directory_that_the_agent_closed() {
+    const HERE: &str = "whoever_waits_for_lines_outlasts_a_directory_that_the_agent_closed";
+    let (_root, shelf, dir) = staged().await;
+    let mode = |mode| fs::set_permissions(dir.join("out"), Permissions::from_mode(mode)).unwrap();
+    mode(0);
+    if fs::read_dir(dir.join("out")).is_ok() {
+        let mut again = command("setpriv");
+        again.args(["--bounding-set", "-all", "--inh-caps", "-all", "--"]);
+        run(again.arg(std::env::current_exe().unwrap()).args(["--exact", HERE])).success();
+        return;
+    }
+    let id = id();
+    let mut more = Box::pin(shelf.more_lines(&id, 0));
+    assert!(poll_fn(|context| Poll::Ready(more.as_mut().poll(context).is_pending())).await);
+    mode(0o700);
+    fs::write(dir.join("out/events.jsonl"), "one\n").unwrap();
+    more.await.unwrap();
 }
 
 #[tokio::test]

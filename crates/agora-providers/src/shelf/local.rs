@@ -144,7 +144,11 @@ impl Shelf for LocalShelf {
     async fn more_lines(&self, dispatch: &DispatchId, from: u64) -> Result<(), Unavailable> {
         let path = self.dir(dispatch).events();
         // Listening begins before looking: what comes in between is heard.
-        let mut notice = self.read(&path, Notice::of)?;
+        let mut notice = match Notice::of(&path) {
+            // In a container the agent may be the user who owns the directory, and close it. Its worker opens it again at the end.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Notice::Looking,
+            heard => self.read(&path, |_| heard)?,
+        };
         loop {
             // Not by the size: half a line, of a worker that was killed, would be more for ever.
             if self.read(&path, |path| untrusted::has_line(path, from))? {
