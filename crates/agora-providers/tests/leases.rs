@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use agora_core::ThreadId;
 use agora_core::provider::lease::Leases;
@@ -49,6 +49,36 @@ async fn of_many_who_take_and_give_back_one_has_it_at_any_time() {
     }
     for dir in ["leases", "tmp"] {
         assert_eq!(fs::read_dir(root.path().join(dir)).unwrap().count(), 0, "{dir}");
+    }
+}
+
+/// Whoever takes the lease of a thread that nobody knows yet has it: what is stored for the thread before it is recorded rests on that.
+/// Others look after every lease that they find.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_lease_is_never_seen_before_it_is_held() {
+    let root = tempfile::tempdir().unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let others: Vec<_> = (0..3)
+        .map(|_| {
+            let (leases, is_over) = (LocalLeases::new(Home::new(root.path())), Arc::clone(&is_over));
+            tokio::spawn(async move {
+                while !is_over.load(Ordering::SeqCst) {
+                    for thread in leases.list().await.unwrap() {
+                        drop(leases.try_take(&thread).await.unwrap());
+                    }
+                }
+            })
+        })
+        .collect();
+    for number in 0..2_000 {
+        // A process of its own each time: it has no file to spare.
+        let leases = LocalLeases::new(Home::new(root.path()));
+        let lease = leases.try_take(&format!("t_{number}").parse().unwrap()).await.unwrap();
+        assert!(lease.is_some(), "somebody was faster with the {number}th");
+    }
+    is_over.store(true, Ordering::SeqCst);
+    for other in others {
+        other.await.unwrap();
     }
 }
 

@@ -1,11 +1,12 @@
 //! A lease is a lock on a file, which the kernel gives back when its holder dies.
 //!
 //! The file loses its name when the lease is given back, so that ended threads leave none. It does so while it is locked; whoever
-//! got the lock of a file that has another name or none has got nothing, and tries again.
+//! got the lock of a file that has another name or none has got nothing, and tries again. It gets its name when it is locked, too: nobody
+//! finds a lease that its taker does not have yet.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -97,12 +98,11 @@ impl Drop for LocalLease {
 /// Returns the file of a lease, locked. `None`: somebody has it.
 fn try_take(path: &Path, spares: &Spares) -> io::Result<Option<File>> {
     loop {
-        let file = match open_held(path)? {
-            Some(file) => file,
-            None => match spares.take(path) {
+        let Some(file) = open_held(path)? else {
+            match spares.take(path)? {
                 Some(file) => return Ok(Some(file)),
-                None => make(path)?,
-            },
+                None => continue,
+            }
         };
         let locked = match file.try_lock() {
             Ok(()) => true,
@@ -123,10 +123,6 @@ fn open_held(path: &Path) -> io::Result<Option<File>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn make(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 /// Tells whether a path names the very file.
