@@ -34,6 +34,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use agora_core::provider::{Outage, Unavailable};
 use agora_core::wall::AGENT_ID;
+#[cfg(target_os = "linux")]
+use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 
 use crate::disk::{Disk, OsDisk};
 
@@ -104,6 +106,16 @@ impl Home {
     /// Makes a directory whose parent exists, without waiting for the disk.
     pub(crate) fn make_dir(&self, dir: &Path) -> Result<(), Unavailable> {
         self.disk.make_dir(dir).map_err(|error| self.unavailable("make the directory", dir, error))
+    }
+
+    /// Makes a directory as [`Home::make_dir`] does, and tells the file system that the directories in it have nothing to do with each
+    /// other. One that keeps neighbours together (ext4) would keep them all in one place, and look through it each time.
+    pub(crate) fn make_dir_of_strangers(&self, dir: &Path) -> Result<(), Unavailable> {
+        self.make_dir(dir)?;
+        // A hint: what does not take it has another way to find room.
+        #[cfg(target_os = "linux")]
+        let _ = spread(dir);
+        Ok(())
     }
 
     /// Makes a directory and those above it, each durable.
@@ -234,6 +246,17 @@ impl Home {
     pub(crate) fn shown(path: &Path) -> String {
         path.display().to_string()
     }
+}
+
+/// Sets what `chattr +T` sets, unless it is set.
+#[cfg(target_os = "linux")]
+fn spread(dir: &Path) -> io::Result<()> {
+    let dir = File::open(dir)?;
+    let flags = ioctl_getflags(&dir)?;
+    if !flags.contains(IFlags::TOPDIR) {
+        ioctl_setflags(&dir, flags | IFlags::TOPDIR)?;
+    }
+    Ok(())
 }
 
 /// Makes a directory, and those above it that are missing, for this user only.

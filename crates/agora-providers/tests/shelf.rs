@@ -55,6 +55,20 @@ async fn what_is_staged_is_for_its_owner_only() {
     assert_eq!(fs::read(dir.join("in/manifest.json")).unwrap(), manifest.encode().unwrap());
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_file_system_is_told_that_dispatches_are_strangers() {
+    use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+    let (root, _shelf, _dir) = staged().await;
+    let open = |name: &str| fs::File::open(root.path().join(name)).unwrap();
+    let is_set = |dir: &fs::File| ioctl_getflags(dir).is_ok_and(|flags| flags.contains(IFlags::TOPDIR));
+    let other = open("");
+    assert!(!is_set(&other), "the home itself is like any directory");
+    // What this file system lets anybody set.
+    let _ = ioctl_getflags(&other).and_then(|flags| ioctl_setflags(&other, flags | IFlags::TOPDIR));
+    assert_eq!(is_set(&open("dispatches")), is_set(&other));
+}
+
 /// In a container the agent may be the user who owns the directory. The test is run again without the powers before which no directory is
 /// closed, where it has them.
 #[tokio::test]

@@ -71,8 +71,8 @@ pub(super) fn many(subject: &Subject) -> Result<Vec<Figure>, Failure> {
         figures.push(Figure::time(what, each, SPAWN, floor).wish("≥ 150 a second"));
         done = mark;
         if mark == MARKS[2] {
-            let (what, scratch) = ("the same, beside its files alone", home.join("files"));
-            figures.push(Figure::time(what, each, FILES, files(&scratch)?));
+            let scratch = subject.directory_of_dispatches("many-files")?;
+            figures.push(Figure::time("the same, beside its files alone", each, FILES, files(&scratch)?));
         }
     }
     figures.push(Figure::memory_above(
@@ -96,7 +96,6 @@ fn files(scratch: &Path) -> Result<Duration, Failure> {
     const KEPT: [&str; 9] = ["in/1", "in/2", "out/1", "out/2", "out/3", "out/4", "out/5", "out/6", "out/7"];
     const REMOVED: [&str; 3] = ["work/a/b/c/1", "work/d/1", "out/spool"];
     let failed = |source| Failure::file("use", scratch, &source);
-    fs::create_dir_all(scratch).map_err(failed)?;
     let once = |dir: &Path| -> io::Result<()> {
         DIRECTORIES.iter().try_for_each(|path| fs::create_dir(dir.join(path)))?;
         KEPT.iter().chain(&REMOVED).try_for_each(|path| fs::write(dir.join(path), [b'x'; 500]))?;

@@ -22,6 +22,7 @@ use std::{
 };
 
 use clap::{Args, builder::PossibleValuesParser};
+use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 
 use crate::{console, failure::Failure, process::Program, stopwatch::Stopwatch, workspace as tree};
 use figure::Figure;
@@ -140,6 +141,17 @@ impl Subject {
     fn directory(&self, name: &str) -> Result<PathBuf, Failure> {
         let directory = self.scratch.join(name);
         fs::create_dir_all(&directory).map_err(|source| Failure::file("create", &directory, &source))?;
+        Ok(directory)
+    }
+
+    /// Returns a new empty directory for dispatches, which its file system is told about as an engine's is: what is in it is not kept
+    /// together.
+    fn directory_of_dispatches(&self, name: &str) -> Result<PathBuf, Failure> {
+        let directory = self.directory(name)?;
+        // Not every file system has a place for that.
+        let _ = fs::File::open(&directory).map(|open| {
+            ioctl_getflags(&open).and_then(|flags| ioctl_setflags(&open, flags | IFlags::TOPDIR))
+        });
         Ok(directory)
     }
 }

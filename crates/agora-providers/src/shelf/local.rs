@@ -59,7 +59,7 @@ impl LocalShelf {
         let path = dir.manifest();
         let wrong = |error: io::Error| self.home.unavailable("write", &path, error);
         self.home.prepare()?;
-        self.home.make_dir(&self.home.root().join(DISPATCHES))?;
+        self.home.make_dir_of_strangers(&self.home.root().join(DISPATCHES))?;
         dir.directories().iter().try_for_each(|dir| self.home.make_dir(dir))?;
         if manifest.workspace.is_some() {
             self.home.make_dir(&dir.layers())?;

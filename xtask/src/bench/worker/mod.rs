@@ -28,7 +28,7 @@ const IN_MEMORY: &str = "/dev/shm";
 /// All fourteen steps around an agent that does nothing: without a wall, and behind the one that this machine can build; with its files on
 /// the disk, and in memory. All of them take turns, beside one floor.
 pub(super) fn steps(subject: &Subject) -> Result<Vec<Figure>, Failure> {
-    let disk = subject.directory("worker-steps")?;
+    let disk = subject.directory_of_dispatches("worker-steps")?;
     // Goes away with all that is below it, also when something fails.
     let memory = tempfile::Builder::new().prefix("agora-bench").tempdir_in(IN_MEMORY).ok();
     let memory = memory.as_ref().map_or_else(
