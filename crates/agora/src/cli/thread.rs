@@ -7,10 +7,10 @@ use clap::{Args, Subcommand};
 use super::Context;
 use super::dispatch::open;
 use crate::asking;
-use crate::chronicle;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::progress::columns;
+use crate::thread_story;
 use list::List;
 
 /// Between these a story is told: narrower than this no timeline fits, and wider nobody reads.
@@ -49,7 +49,7 @@ impl Show {
     async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let agora = open(context).await?;
         let story = agora.find(&self.id).await?.story().await?;
-        context.ui.result(|| &story, || chronicle::text(&story, columns().clamp(NARROWEST, WIDEST)))?;
+        context.ui.result(|| &story, || thread_story::text(&story, columns().clamp(NARROWEST, WIDEST)))?;
         if let Some(open) = story.questions.last().filter(|question| question.state == "open") {
             let then = ", and the work goes on where it stopped";
             context.ui.hint(asking::how(&open.question_id, &open.asked, &open.terms, then));

@@ -9,7 +9,7 @@ use super::play::{End, Halt, Paused, Play};
 use crate::cli::{Context, counted, span};
 use crate::failure::Failure;
 use crate::plain::plain;
-use crate::{asking, doctor, story};
+use crate::{asking, dispatch_story, doctor};
 
 /// What is shown of a diff.
 const DIFF_BYTES: u64 = 64 * 1024;
@@ -27,7 +27,7 @@ impl Play<'_> {
             return Err(Halt::Failed(hints.fold(failed, Failure::hint)));
         }
         self.screen.say("It asked nothing. What it said:")?;
-        self.screen.lines("     ", &plain(&story::words(&result)))?;
+        self.screen.lines("     ", &plain(&dispatch_story::words(&result)))?;
         Ok(
             json!({"agent": self.agent(), "threadId": result.thread_id, "asked": false, "state": result.state}),
         )
@@ -46,7 +46,7 @@ impl Play<'_> {
     }
 
     pub(super) async fn show_question(&self, agora: &Agora, first: &DispatchResult) -> Result<(), Halt> {
-        let said = story::words(first);
+        let said = dispatch_story::words(first);
         if !said.is_empty() {
             self.screen.say(&format!(
                 "{} says: \"{}\"",
@@ -68,7 +68,7 @@ impl Play<'_> {
         }
         self.screen.blank()?;
         if let Some(patch) = first.patch.as_ref().filter(|patch| patch.files > 0) {
-            self.screen.say(&format!("The diff so far: {}", story::change(patch)))?;
+            self.screen.say(&format!("The diff so far: {}", dispatch_story::change(patch)))?;
             let diff = agora.read_left(&first.dispatch_id, "patch.diff", 0, DIFF_BYTES).await?;
             self.screen.lines("     ", &shortened(&String::from_utf8_lossy(&diff.unwrap_or_default())))?;
         }

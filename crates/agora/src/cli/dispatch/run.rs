@@ -11,12 +11,12 @@ use super::{open_to_run, start_carrier};
 use crate::asking;
 use crate::cli::Context;
 use crate::cli::explain::read_input;
+use crate::dispatch_story;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::left_out;
 use crate::progress::Progress;
-use crate::story;
 
 /// Run a subagent, and wait for what it says
 #[derive(Debug, Args)]
@@ -139,7 +139,7 @@ pub(in crate::cli) async fn follow_to(
         let can_answer =
             |asked: &&NeedsInput| context.ui.can_ask() && asking::only_others(&asked.terms).is_none();
         if let Some(asked) = result.needs_input.as_ref().filter(can_answer).filter(|_| !pause_ok) {
-            context.ui.result(|| Value::Null, || story::words(&result))?;
+            context.ui.result(|| Value::Null, || dispatch_story::words(&result))?;
             let paused = pause::ask(context, agora, &result.subagent, &result.dispatch_id, asked).await?;
             interrupts.forget();
             match paused {
@@ -150,8 +150,8 @@ pub(in crate::cli) async fn follow_to(
                 Pause::Over(exit) => return Ok(exit),
             }
         }
-        context.ui.result(|| wrap(json!(result)), || story::words(&result))?;
-        story::tell(context.ui, &result);
+        context.ui.result(|| wrap(json!(result)), || dispatch_story::words(&result))?;
+        dispatch_story::tell(context.ui, &result);
         return Ok(match result.state {
             "finished" => Exit::Done,
             "needs_input" if pause_ok => Exit::Done,
@@ -198,7 +198,7 @@ async fn cancel(context: &Context, thread: &Thread, interrupts: &mut Interrupts)
 }
 
 pub(super) fn tell(context: &Context, result: &DispatchResult) -> Result<(), Failure> {
-    context.ui.result(|| result, || story::words(result))?;
-    story::tell(context.ui, result);
+    context.ui.result(|| result, || dispatch_story::words(result))?;
+    dispatch_story::tell(context.ui, result);
     Ok(())
 }

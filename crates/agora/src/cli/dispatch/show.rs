@@ -4,9 +4,9 @@ use clap::Args;
 
 use super::{find, open};
 use crate::cli::Context;
+use crate::dispatch_story;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::story;
 
 /// Show what became of a dispatch
 #[derive(Debug, Args)]
@@ -21,8 +21,8 @@ impl Show {
     pub(in crate::cli) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let agora = open(context).await?;
         let result = find(&agora, &self.id).await?.describe().await?;
-        context.ui.result(|| &result, || story::whole(&result))?;
-        if let Some(hint) = result.needs_input.as_ref().and_then(story::to_answer) {
+        context.ui.result(|| &result, || dispatch_story::whole(&result))?;
+        if let Some(hint) = result.needs_input.as_ref().and_then(dispatch_story::to_answer) {
             context.ui.hint(hint);
         }
         Ok(Exit::Done)

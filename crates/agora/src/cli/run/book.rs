@@ -6,9 +6,9 @@ use agora_core::DispatchId;
 use agora_engine::{Agora, DispatchResult};
 use serde_json::{Value, json};
 
+use crate::dispatch_story;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::story;
 use crate::table::Table;
 use crate::ui::{Form, Ui, print};
 
@@ -53,7 +53,7 @@ impl Book {
             Some(failure) => failure.detail.clone(),
             None => match &result.needs_input {
                 Some(asked) => asked.question.clone(),
-                None => story::words(result),
+                None => dispatch_story::words(result),
             },
         };
         let first = told.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();

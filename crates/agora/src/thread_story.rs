@@ -12,8 +12,8 @@ use agora_engine::{DispatchResult, Name, QuestionStory, RoutedStep, ThreadStory,
 
 use crate::asking;
 use crate::cli::{counted, span};
+use crate::dispatch_story::change;
 use crate::plain::{plain, wrapped};
-use crate::story::change;
 
 /// The left column: a moment, and what parts it from the rest.
 const LEFT: usize = 22;
