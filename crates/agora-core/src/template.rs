@@ -148,8 +148,10 @@ fn input_key(variable: &str) -> Option<String> {
 #[derive(Clone, Debug)]
 pub struct PromptData {
     fields: Map<String, Value>,
-    /// What a thread that goes on is told first.
-    preamble: Option<String>,
+    /// The answer that a thread goes on with, as it is told where the template does not say it.
+    response: Option<String>,
+    /// What a thread is told that its owner continues.
+    carry_on: Option<String>,
 }
 
 /// What a resumed dispatch knows more than a first one.
@@ -170,7 +172,7 @@ impl PromptData {
         resumption: Option<Resumption>,
     ) -> Self {
         let resumed = resumption.is_some();
-        let preamble = resumption
+        let response = resumption
             .as_ref()
             .map(|resumption| Response::new(resumption.answers.clone(), &resumption.partial_state).produce());
         let resumption = resumption.unwrap_or_else(|| Resumption {
@@ -186,7 +188,7 @@ impl PromptData {
         fields.insert("resumed".to_owned(), json!(resumed));
         fields.insert("threadId".to_owned(), json!(thread));
         fields.insert("dispatchId".to_owned(), json!(dispatch));
-        Self { fields, preamble }
+        Self { fields, response, carry_on: None }
     }
 
     /// Gives a dispatch that has no answer to go on with what was worked out before, if anything was.
@@ -200,7 +202,7 @@ impl PromptData {
     /// Makes it the data of a thread that its owner continues, perhaps with a word more.
     pub fn continued(mut self, message: Option<&str>) -> Self {
         self.fields.insert("resumed".to_owned(), json!(true));
-        self.preamble = Some(match message {
+        self.carry_on = Some(match message {
             Some(message) => format!("{message}\n\n{CARRY_ON}"),
             None => CARRY_ON.to_owned(),
         });
@@ -210,7 +212,7 @@ impl PromptData {
     /// Writes the prompt. It begins with what the template has no place for: the answer or the message, and where the notes are.
     pub fn prompt(&self, template: Option<&Template>) -> Result<String, RenderError> {
         let prompt = self.body(template)?;
-        Ok(match (self.preamble(template), self.notes(template)) {
+        Ok(match (self.preamble(template).as_deref(), self.notes(template)) {
             (None, None) => prompt,
             (Some(told), None) | (None, Some(told)) => format!("{told}\n\n{prompt}"),
             (Some(preamble), Some(notes)) => format!("{preamble}\n{notes}\n\n{prompt}"),
@@ -220,17 +222,21 @@ impl PromptData {
     /// Writes what a runtime is told that still knows the conversation: the answer or the message alone, unless the
     /// template has a place for the answer.
     pub fn follow_up(&self, template: Option<&Template>) -> Result<String, RenderError> {
-        match self.preamble(template) {
-            Some(preamble) => Ok(preamble.to_owned()),
-            None => self.prompt(template),
-        }
+        let told = match self.carry_on {
+            // A conversation that is continued is not told the template, so that its answer would be lost.
+            Some(_) => self.preamble(None),
+            None => self.preamble(template),
+        };
+        told.map_or_else(|| self.prompt(template), Ok)
     }
 
-    /// Returns the preamble, unless the template says the answer itself: all answers, or the one there is. A message has no place in
-    /// any template.
-    fn preamble(&self, template: Option<&Template>) -> Option<&str> {
+    /// Returns what is told first: the answer, unless the template says it itself (all answers, or the one there is), and after it what
+    /// the owner says.
+    fn preamble(&self, template: Option<&Template>) -> Option<String> {
         let is_placed = self.places("answer", template) || self.places("answers", template);
-        self.preamble.as_deref().filter(|_| !is_placed)
+        let response = self.response.as_deref().filter(|_| !is_placed);
+        let told: Vec<&str> = response.into_iter().chain(self.carry_on.as_deref()).collect();
+        (!told.is_empty()).then(|| told.join("\n\n"))
     }
 
     /// Returns where the notes are, unless the template says them itself. An answer is told together with them.

@@ -205,6 +205,22 @@ fn a_thread_that_goes_on_without_a_question_is_told_so_and_its_session_hears_onl
 }
 
 #[test]
+fn a_thread_that_is_continued_hears_the_answer_again_that_was_given_before() {
+    let data = resumed(json!({"task": "Count."})).continued(Some("Be quick."));
+    let both = |text: &str| {
+        let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("no `{words}` in {text}"));
+        assert!(at("USER_INPUT_RESPONSE {") < at("Be quick.\n\nYou worked on this before"), "{text}");
+    };
+    both(&data.prompt(None).unwrap());
+    both(&data.follow_up(None).unwrap());
+    let says = Template::parse("They said {{answer}}.").unwrap();
+    let prompt = data.prompt(Some(&says)).unwrap();
+    assert!(prompt.starts_with("Be quick.") && !prompt.contains("USER_INPUT_RESPONSE"), "{prompt}");
+    // A conversation is not told the template again, which has the answer.
+    both(&data.follow_up(Some(&says)).unwrap());
+}
+
+#[test]
 fn a_session_hears_the_answer_alone_unless_the_template_says_it() {
     let data = resumed(json!({"task": "Count."}));
     let short = data.follow_up(None).unwrap();

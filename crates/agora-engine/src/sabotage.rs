@@ -27,6 +27,8 @@ pub enum Bug {
     IgnoresExpiry,
     /// An answer is recorded without the dispatch that goes on with it.
     AnswerLeadsNowhere,
+    /// A thread that is continued does not hear again what was answered.
+    ForgetsAnswer,
     /// Whoever answers second is told that it counts.
     BelievesItWon,
     /// Nobody asks who answers.

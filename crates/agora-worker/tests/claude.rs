@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use agora_core::reason::FailureCode;
+use agora_core::wire::manifest::Continuation;
 use agora_testkit::model::{Cut, Model, Request, Turn};
 use agora_testkit::part;
 use agora_testkit::worker::{Dispatch, Ended};
@@ -250,6 +251,33 @@ fn a_question_by_the_tool_pauses_and_its_answer_is_the_calls_result() {
     assert_eq!(dropped.finished().output.text, "went on");
     let request = &model.requests()[4];
     assert!(request.holds("never mind") && request.holds("Task: choose a database"));
+}
+
+/// The worker that had the answer was lost with all that its agent did: the conversation still waits at the call.
+#[test]
+fn an_answer_that_was_lost_with_its_worker_is_the_calls_result_all_the_same() {
+    let Some(claude) = claude() else { return };
+    let question = json!({"question": "Which database?", "header": "Database", "multiSelect": false,
+        "options": [{"label": "sqlite", "description": ""}, {"label": "postgres", "description": ""}]});
+    let ask = Turn::tool("AskUserQuestion", json!({"questions": [question]}));
+    let model = Model::start(vec![ask, Turn::text("done"), Turn::text("done again"), Turn::text("quick")]);
+    let first = dispatch(&claude, &model, json!({})).run();
+    first.asked();
+    let continued = |message: Option<&str>| {
+        let answered = first.answered(json!({"q1": "postgres"}));
+        answered.with(|manifest| {
+            let answer = manifest.continuation.as_ref().and_then(Continuation::answer);
+            let (message, answer) = (message.map(str::to_owned), answer.cloned().map(Box::new));
+            manifest.continuation = Some(Continuation::Continued { message, answer });
+        })
+    };
+    let says_so = |request: &Request| request.holds("\"Which database?\"=\"postgres\"");
+    assert_eq!(continued(None).run().finished().output.text, "done");
+    assert!(says_so(&model.requests()[1]));
+    let with_a_word = continued(Some("be quick")).run();
+    assert_eq!(with_a_word.finished().output.text, "quick", "a message is a turn of its own");
+    let last = &model.requests()[3];
+    assert!(says_so(last) && last.holds("be quick"));
 }
 
 /// It reports a call that it drops as a result of its own, with the old question: that is neither asked again nor the end.

@@ -330,6 +330,44 @@ fn a_thread_is_continued_with_a_word_more() {
     assert_eq!(second.file("work.txt").unwrap(), "work\nwork\n");
 }
 
+/// An answer is for the thread: whoever gave it is not asked again because the dispatch that got it failed.
+#[test]
+fn an_answer_is_told_again_when_the_dispatch_that_got_it_failed() {
+    let agent = r#"
+        echo run >> runs.txt
+        if [ $(wc -l < runs.txt) = 1 ]; then
+            echo '{"question":"A or B?","options":["A","B"],"partial_state":{"ruled_out":["C"]}}' > .agora/needs_input.json
+        elif [ $(wc -l < runs.txt) -le 3 ]; then
+            exit 1
+        else
+            cat; cp .agora/resume.json seen.json
+        fi"#;
+    let first = script(agent).input(json!({"task": "t"})).run();
+    first.asked();
+    let second = first.answered(json!({"q1": "A"})).run();
+    assert_eq!(second.failed().code, FailureCode::AgentExit);
+    let third = second.continued(None).run();
+    assert_eq!(third.failed().code, FailureCode::AgentExit);
+    let fourth = third.continued(Some("be quick")).run();
+    assert!(fourth.finished().resumed_with.unwrap().partial_state);
+    let prompt = &fourth.adapter_ran().unwrap().stdout;
+    assert!(
+        prompt.starts_with("USER_INPUT_RESPONSE {\"q1\":\"A\"}\n") && prompt.contains("\n\nbe quick\n\n"),
+        "{prompt}"
+    );
+    let seen: Value = serde_json::from_str(&fourth.file("seen.json").unwrap()).unwrap();
+    assert_eq!((&seen["answer"], &seen["partial_state"]), (&json!("A"), &json!({"ruled_out": ["C"]})));
+    // What was used is not told again.
+    let fifth = fourth.continued(None).run();
+    assert!(!fifth.adapter_ran().unwrap().stdout.contains("USER_INPUT_RESPONSE"));
+    let forged = third.continued(None).with(|manifest| {
+        let mut text = serde_json::to_value(&manifest.continuation).unwrap();
+        text["continued"]["answer"]["receipt"]["statement"]["answers"]["q1"] = json!("B");
+        manifest.continuation = serde_json::from_value(text).unwrap();
+    });
+    assert_eq!(forged.run().failed().code, FailureCode::ReceiptInvalid, "changed after it was signed");
+}
+
 #[test]
 fn what_was_left_opens_for_no_other_thread_and_not_when_it_was_changed() {
     let first = asks(&format!("echo '{{\"question\":\"?\"}}' > {SENTINEL}"));

@@ -128,19 +128,41 @@ pub struct SealedAt {
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Continuation {
     /// Its question was answered. The receipt says by whom, and is checked by the worker.
-    Answered { question_id: QuestionId, question: Verbatim, receipt: Box<Receipt> },
+    Answered(GivenAnswer),
     /// Its owner goes on from where it ended, perhaps with a word more.
-    Continued { message: Option<String> },
+    Continued {
+        message: Option<String>,
+        /// The answer that the dispatch before was given, and came to no good end with: nobody is asked twice.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<Box<GivenAnswer>>,
+    },
     /// A person goes on with it themself, at a terminal, in the runtime's own interactive program.
     TakenOver { by: Answerer },
 }
 
+/// An answer, beside the question that it was given to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GivenAnswer {
+    pub question_id: QuestionId,
+    pub question: Verbatim,
+    pub receipt: Box<Receipt>,
+}
+
+impl GivenAnswer {
+    /// Returns the question that was answered.
+    pub fn question(&self) -> Result<Question, serde_json::Error> {
+        serde_json::from_value(self.question.0.clone())
+    }
+}
+
 impl Continuation {
-    /// Returns the question that was answered, if one was.
-    pub fn question(&self) -> Option<Result<Question, serde_json::Error>> {
+    /// Returns the answer that the dispatch is given, whether or not it is the first that gets it.
+    pub fn answer(&self) -> Option<&GivenAnswer> {
         match self {
-            Self::Answered { question, .. } => Some(serde_json::from_value(question.0.clone())),
-            Self::Continued { .. } | Self::TakenOver { .. } => None,
+            Self::Answered(answer) => Some(answer),
+            Self::Continued { answer, .. } => answer.as_deref(),
+            Self::TakenOver { .. } => None,
         }
     }
 
@@ -148,7 +170,7 @@ impl Continuation {
     pub fn person(&self) -> Option<&Answerer> {
         match self {
             Self::TakenOver { by } => Some(by),
-            Self::Answered { .. } | Self::Continued { .. } => None,
+            Self::Answered(_) | Self::Continued { .. } => None,
         }
     }
 }

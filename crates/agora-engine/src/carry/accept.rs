@@ -9,8 +9,8 @@ use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{Append, Beyond, LedgerError, Paper};
 use agora_core::record::Record;
 use agora_core::route::NotEntitled;
-use agora_core::state::Illegal;
-use agora_core::wire::manifest::Continuation;
+use agora_core::state::{DispatchState, Illegal};
+use agora_core::wire::manifest::{Continuation, GivenAnswer};
 use agora_core::{ContentHash, Name, ThreadId};
 
 use super::{CarryError, Engine};
@@ -157,7 +157,7 @@ impl Engine {
             let not_now = |why| AcceptError::NotNow { thread: thread.clone(), why };
             let continued = Happening::from(Record::ThreadContinued { by: by.cloned() });
             view.thread.clone().after(&continued).map_err(not_now)?;
-            let Some((last, _)) = view.thread.dispatches().last() else {
+            let Some((last, last_state)) = view.thread.dispatches().last() else {
                 return Err(not_now(Illegal::NoThread));
             };
             let before = self.papers(last).await.map_err(AcceptError::Carry)?.job;
@@ -167,7 +167,8 @@ impl Engine {
                 return Err(not_now(Illegal::Over));
             }
             let id = DispatchId::from_entropy(self.world().random());
-            let job = before.next(id, Continuation::Continued { message: message.clone() }, attendance);
+            let (message, answer) = (message.clone(), unspent(&before, last_state));
+            let job = before.next(id, Continuation::Continued { message, answer }, attendance);
             let accepted = Accepted {
                 dispatch_id: job.dispatch_id.clone(),
                 thread_id: thread.clone(),
@@ -182,6 +183,22 @@ impl Engine {
                 Err(error) => return Err(AcceptError::Carry(CarryError::Ledger(error))),
             }
         }
+    }
+}
+
+/// Returns the answer that a dispatch was given, unless it finished with it. One that failed or was cancelled may have lost it, with its
+/// worker or because its runtime keeps no conversation, and nobody is to be asked for it again.
+fn unspent(job: &Job, state: &DispatchState) -> Option<Box<GivenAnswer>> {
+    match state {
+        DispatchState::Failed(_) | DispatchState::Cancelled if !sabotage::is(Bug::ForgetsAnswer) => {
+            job.continuation.as_ref()?.answer().cloned().map(Box::new)
+        }
+        DispatchState::Accepted
+        | DispatchState::Running
+        | DispatchState::Finished
+        | DispatchState::NeedsInput
+        | DispatchState::Failed(_)
+        | DispatchState::Cancelled => None,
     }
 }
 

@@ -202,7 +202,7 @@ fn partial_state(view: &ThreadView, job: &Job) -> Verbatim {
         Some(Continuation::Continued { .. } | Continuation::TakenOver { .. }) => {
             notes().find(|notes| !notes.is_null())
         }
-        Some(Continuation::Answered { .. }) | None => None,
+        Some(Continuation::Answered(_)) | None => None,
     };
     left.map_or_else(|| job.partial_state.clone(), |notes| Verbatim(notes.clone()))
 }

@@ -100,14 +100,14 @@ impl Agora {
     ) -> Result<Option<Next>, Error> {
         for (id, _) in thread.dispatches() {
             let DispatchView { job, .. } = engine.papers(id).await.map_err(Error::Carry)?;
-            let Some(Continuation::Answered { question_id, receipt, .. }) = &job.continuation else {
+            let Some(Continuation::Answered(answer)) = &job.continuation else {
                 continue;
             };
-            if *question_id != asked.id {
+            if answer.question_id != asked.id {
                 continue;
             }
             let report = engine.report_of(id).await.map_err(Error::Carry)?;
-            let receipt_holds = Some(self.check_receipt(receipt).await?.is_ok());
+            let receipt_holds = Some(self.check_receipt(&answer.receipt).await?.is_ok());
             let calls = self.calls(engine, &job, report.as_ref()).await?;
             return Ok(Some(Next { job, report, receipt_holds, calls }));
         }

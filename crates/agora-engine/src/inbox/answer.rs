@@ -14,7 +14,7 @@ use agora_core::route::{MOST_REFUSALS, NotEntitled, Party, entitled};
 use agora_core::spent::{self, Decision};
 use agora_core::stale::{Despite, Difference};
 use agora_core::state::{AskedQuestion, Illegal, QuestionState};
-use agora_core::wire::manifest::{Continuation, Verbatim};
+use agora_core::wire::manifest::{Continuation, GivenAnswer, Verbatim};
 use agora_core::wire::receipt::{Receipt, Statement};
 use agora_core::{DispatchId, QuestionId, ThreadId, Timestamp};
 
@@ -375,11 +375,11 @@ impl Engine {
     }
 
     fn next_job(&self, before: Job, asked: &AskedQuestion, receipt: Receipt) -> Job {
-        let continuation = Continuation::Answered {
+        let continuation = Continuation::Answered(GivenAnswer {
             question_id: asked.id.clone(),
             question: Verbatim(serde_json::to_value(&asked.question).unwrap_or_default()),
             receipt: Box::new(receipt),
-        };
+        });
         // Whoever waited before may wait again, and who did not may not: it stays as it was.
         let attendance = match before.attendance {
             Attendance::Watched => Attendance::Watched,

@@ -196,7 +196,7 @@ impl Thread {
         for (id, _) in view.thread.dispatches() {
             let result = self.agora.describe_dispatch(&self.engine, id).await?;
             let job = self.engine.papers(id).await.map_err(Error::Carry)?.job;
-            if let Some(Continuation::Continued { message }) = &job.continuation {
+            if let Some(Continuation::Continued { message, .. }) = &job.continuation {
                 let (dispatch_id, at, message) = (id.clone(), result.accepted_at, message.clone());
                 let by = continuer(&entries, id);
                 continued.push(ContinuedStory { dispatch_id, at, message, by });

@@ -85,6 +85,11 @@ fn an_answer_that_leads_nowhere_is_found() {
 }
 
 #[test]
+fn an_answer_that_is_forgotten_is_found() {
+    println!("{}", found(Bug::ForgetsAnswer, Faults::NONE, &["goes on without the answer"]));
+}
+
+#[test]
 fn an_answer_that_is_counted_twice_is_found() {
     println!(
         "{}",

@@ -11,7 +11,7 @@ use agora_core::reason::FailureCode;
 use agora_core::record::{AtExpiry, Record, RouteOutcome};
 use agora_core::state::Thread;
 use agora_core::wire::line::{Line, Said};
-use agora_core::wire::manifest::Continuation;
+use agora_core::wire::manifest::{Continuation, GivenAnswer};
 use agora_core::wire::receipt::About;
 use agora_core::{DispatchId, QuestionId, ThreadId, Timestamp};
 use agora_engine::Answered;
@@ -237,12 +237,15 @@ impl Machine {
         assert!(job.is_some(), "invariant 1: an answer to {question} counts, and is not recorded");
     }
 
-    /// A dispatch that goes on with an answer has a receipt for exactly the question that was asked last.
+    /// A dispatch that goes on with an answer has a receipt for exactly the question that was asked last. One that goes on after another
+    /// which came to no good end has the answer that this was given.
     fn check_receipt(&self, job: &Job) {
-        let Some(Continuation::Answered { question_id, question, receipt }) = &job.continuation else {
+        let answer = job.continuation.as_ref().and_then(Continuation::answer);
+        let Some(GivenAnswer { question_id, receipt, .. }) = answer else {
+            assert!(!self.had_answer(job), "{} goes on without the answer that was given", job.dispatch_id);
             return;
         };
-        let question: Question = serde_json::from_value(question.0.clone()).unwrap();
+        let question: Question = answer.unwrap().question().unwrap();
         let about = About {
             namespace: &job.namespace,
             thread_id: &job.thread_id,
@@ -255,6 +258,17 @@ impl Machine {
         let thread = self.journal().thread(&job.thread_id).expect("it goes on");
         let last = thread.questions().last().map(|asked| &asked.id);
         assert_eq!(last, Some(question_id), "invariant 6: {} goes on with another question", job.dispatch_id);
+    }
+
+    /// Tells whether a dispatch continues one that was given an answer, and failed or was cancelled.
+    fn had_answer(&self, job: &Job) -> bool {
+        let journal = self.journal();
+        let (Some(Continuation::Continued { .. }), Some(before)) = (&job.continuation, &job.after) else {
+            return false;
+        };
+        let given = journal.jobs.get(before).and_then(|before| before.continuation.as_ref()?.answer());
+        let end = journal.ends.get(before);
+        given.is_some() && matches!(end, Some(Event::Failed { .. } | Event::Cancelled { .. }))
     }
 
     /// One end each; nothing of it is left; and what is recorded is what is stored, whoever stored it.

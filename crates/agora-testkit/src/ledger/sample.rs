@@ -40,7 +40,7 @@ pub fn job(thread: &str, dispatch: &str) -> Job {
 
 /// Makes a job that goes on with its thread.
 pub fn continued(job: Job) -> Job {
-    tuned(job, |job| job.continuation = Some(Continuation::Continued { message: None }))
+    tuned(job, |job| job.continuation = Some(Continuation::Continued { message: None, answer: None }))
 }
 
 /// Changes something about a job.

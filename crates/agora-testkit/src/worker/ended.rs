@@ -9,7 +9,7 @@ use agora_core::event::Event;
 use agora_core::question::Question;
 use agora_core::reason::Failure;
 use agora_core::wire::line::{EventKey, Line, Ran, Said};
-use agora_core::wire::manifest::{Continuation, Location, PriorSession, SealedAt, Verbatim};
+use agora_core::wire::manifest::{Continuation, GivenAnswer, Location, PriorSession, SealedAt, Verbatim};
 use agora_core::wire::receipt::{ReceiptSigner, Statement};
 use agora_core::wire::report::{Artifact, Report};
 use agora_core::{ContentHash, Timestamp, canonical};
@@ -140,13 +140,20 @@ impl Ended {
         };
         let receipt = Box::new(ReceiptSigner::new(&RECEIPT_KEY).sign(statement).unwrap());
         let question = Verbatim(serde_json::to_value(question).unwrap());
-        self.next(Continuation::Answered { question_id, question, receipt })
+        self.next(Continuation::Answered(GivenAnswer { question_id, question, receipt }))
     }
 
     /// Puts the next dispatch of the thread together, as its owner continues it.
     #[track_caller]
     pub fn continued(&self, message: Option<&str>) -> Dispatch {
-        self.next(Continuation::Continued { message: message.map(str::to_owned) })
+        let answer = match self.terminal() {
+            Event::Failed { .. } | Event::Cancelled { .. } => {
+                self.dispatch.manifest.continuation.as_ref().and_then(Continuation::answer)
+            }
+            _ => None,
+        };
+        let answer = answer.cloned().map(Box::new);
+        self.next(Continuation::Continued { message: message.map(str::to_owned), answer })
     }
 
     fn next(&self, continuation: Continuation) -> Dispatch {

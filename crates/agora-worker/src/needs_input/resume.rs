@@ -15,6 +15,8 @@ pub(crate) enum Occasion {
     Answered(Box<Answered>),
     Continued {
         message: Option<String>,
+        /// What was answered before, and is told again.
+        answered: Option<Box<Answered>>,
     },
     /// A person sits at it.
     TakenOver,
@@ -34,7 +36,16 @@ impl Occasion {
     pub(crate) fn answered(&self) -> Option<&Answered> {
         match self {
             Self::Answered(answered) => Some(answered),
-            Self::First | Self::Continued { .. } | Self::TakenOver => None,
+            Self::Continued { answered, .. } => answered.as_deref(),
+            Self::First | Self::TakenOver => None,
+        }
+    }
+
+    /// Returns what the owner of a thread said when they continued it.
+    pub(crate) fn message(&self) -> Option<&str> {
+        match self {
+            Self::Continued { message, .. } => message.as_deref(),
+            Self::First | Self::Answered(_) | Self::TakenOver => None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 use agora_core::limits::{BOOTSTRAP_BYTES, DISPATCH_MANIFEST_BYTES};
 use agora_core::wire::bootstrap::{self, Bootstrap, BootstrapError, Supplied};
-use agora_core::wire::manifest::{Continuation, DispatchManifest};
+use agora_core::wire::manifest::{Continuation, DispatchManifest, GivenAnswer};
 use agora_core::wire::receipt::{About, ReceiptKey};
 
 use super::fetch;
@@ -48,13 +48,25 @@ pub(crate) fn read(bootstrap: Bootstrap, place: &Place) -> Result<Assignment, Fa
 
 fn occasion(manifest: &DispatchManifest, key: Option<&ReceiptKey>) -> Result<Occasion, Fault> {
     let Some(continuation) = &manifest.continuation else { return Ok(Occasion::First) };
-    let (question_id, receipt) = match continuation {
-        Continuation::Continued { message } => return Ok(Occasion::Continued { message: message.clone() }),
-        Continuation::TakenOver { by: _ } => return Ok(Occasion::TakenOver),
-        Continuation::Answered { question_id, receipt, .. } => (question_id, receipt),
-    };
-    let question = continuation.question().transpose().map_err(Fault::Question)?;
-    let (question, key) = (question.ok_or(Fault::NoReceiptKey)?, key.ok_or(Fault::NoReceiptKey)?);
+    let answered = |answer| answered(answer, manifest, key).map(Box::new);
+    Ok(match continuation {
+        Continuation::Answered(answer) => Occasion::Answered(answered(answer)?),
+        Continuation::Continued { message, answer } => Occasion::Continued {
+            message: message.clone(),
+            answered: answer.as_deref().map(answered).transpose()?,
+        },
+        Continuation::TakenOver { by: _ } => Occasion::TakenOver,
+    })
+}
+
+/// Checks an answer's receipt, which names all that it was given for.
+fn answered(
+    answer: &GivenAnswer,
+    manifest: &DispatchManifest,
+    key: Option<&ReceiptKey>,
+) -> Result<Answered, Fault> {
+    let question = answer.question().map_err(Fault::Question)?;
+    let (GivenAnswer { question_id, receipt, .. }, key) = (answer, key.ok_or(Fault::NoReceiptKey)?);
     let resolved = manifest.resolved();
     let about = About {
         namespace: &manifest.namespace,
@@ -65,5 +77,5 @@ fn occasion(manifest: &DispatchManifest, key: Option<&ReceiptKey>) -> Result<Occ
     };
     let replies = receipt.check(key, about).map_err(Fault::Receipt)?.clone();
     let (by, at) = (receipt.statement.by.clone(), receipt.statement.at);
-    Ok(Occasion::Answered(Box::new(Answered { question_id: question_id.clone(), question, replies, by, at })))
+    Ok(Answered { question_id: question_id.clone(), question, replies, by, at })
 }

@@ -118,7 +118,7 @@ fn words(task: &Task, desk: &Desk) -> Result<Words, Fault> {
     let data =
         PromptData::new(&input, manifest.thread_id.as_str(), manifest.dispatch_id.as_str(), resumption);
     let data = match &task.occasion {
-        Occasion::Continued { message } => data.continued(message.as_deref()).with_partial_state(state),
+        Occasion::Continued { message, .. } => data.continued(message.as_deref()).with_partial_state(state),
         Occasion::TakenOver => data.continued(None).with_partial_state(state),
         Occasion::First => data.with_partial_state(state),
         Occasion::Answered(_) => data,

@@ -22,7 +22,7 @@ fn the_sentinel_works_for_every_runtime() {
     assert_eq!(run(both).asked().items()[0].question(), "the file");
 }
 
-/// Asks; is answered elsewhere and dies without a word; is continued in a third place. The conversation comes along.
+/// Asks; is answered elsewhere and dies without a word; is continued in a third place. The conversation and the answer come along.
 #[test]
 fn a_session_comes_back_with_its_files_and_survives_a_crash() {
     let script = r#"cat > told.json; cd "$HOME/.agora-session"; ls > "$OLDPWD/found"; echo more >> log
@@ -49,7 +49,12 @@ fn a_session_comes_back_with_its_files_and_survives_a_crash() {
 
     let third = second.continued(Some("once more")).run();
     third.finished();
-    assert_eq!((&told(&third)["session"], &told(&third)["resume"]), (&json!("s1"), &Value::Null));
+    let continued = told(&third);
+    // The answer came to nothing: it is told again.
+    assert_eq!((&continued["session"], &continued["resume"]), (&json!("s1"), &resumed["resume"]));
+    let follow_up = continued["followUp"].as_str().unwrap();
+    assert!(follow_up.starts_with("USER_INPUT_RESPONSE {\"q1\":\"yes\"}"), "{follow_up}");
+    assert!(follow_up.contains("\n\nonce more\n\n"), "{follow_up}");
     assert_eq!(third.adapter_ran().unwrap().stderr, "more\nmore\nmore\n");
     assert_eq!(third.report().session.unwrap().id, "s3");
 }

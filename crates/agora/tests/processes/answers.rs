@@ -50,6 +50,29 @@ touch asked; echo '{"question": "Which?", "partial_state": {"seen": [1]}}' > .ag
     assert_eq!(result["resumedWith"], json!({"session": false, "workspace": true, "partialState": true}));
 }
 
+/// Nobody is asked twice: what was answered belongs to the thread, and not to the dispatch that failed with it.
+#[test]
+fn an_answer_outlives_the_dispatch_that_failed_with_it() {
+    let place = Place::new();
+    let agent = r#"echo run >> runs; case $(wc -l < runs) in
+1) echo '{"question": "Which?", "options": ["a", "b"]}' > .agora/needs_input.json;;
+2) exit 1;;
+*) cat; grep -o '"answer": "[^"]*"' .agora/resume.json;;
+esac"#;
+    place.agent("asker", agent);
+    let asked = place.dispatch("asker", "d_again", &["--pause-ok"]).json();
+    let question = asked["needsInput"]["questionId"].as_str().unwrap();
+    let failed = place.cli.run(&["answer", question, "b", "--follow", "--json"]);
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    let done = place.cli.run(&["continue", "d_again", "be quick", "--json"]).json();
+    let heard = done["output"]["text"].as_str().unwrap();
+    assert!(heard.starts_with("USER_INPUT_RESPONSE {\"q1\":\"b\"}"), "{heard}");
+    assert!(heard.contains("\n\nbe quick\n\n") && heard.trim_end().ends_with("\"answer\": \"b\""), "{heard}");
+    let story = place.cli.run(&["thread", "show", "d_again", "--json"]).json();
+    assert_eq!(story["questions"].as_array().unwrap().len(), 1, "it was asked once");
+    assert_eq!(story["continued"][0]["message"], "be quick");
+}
+
 #[test]
 fn of_two_hundred_who_answer_at_once_one_counts() {
     let place = place();

@@ -94,10 +94,10 @@ pub(super) fn plan(job: &Job<'_>) -> Result<Invocation, Fault> {
         }
     }
     arguments.extend(flags.into_iter().map(OsString::from));
-    let stdin = match goes_on.answer {
+    let stdin = match (&goes_on.answer, job.task.occasion.message()) {
         // The answer comes back as the result of the call that waits; a prompt would be one turn more.
-        Some(_) => Input::Closed,
-        None => Input::Bytes(words(job, goes_on.session.is_some())),
+        (Some(_), None) => Input::Closed,
+        (Some(_), Some(_)) | (None, _) => Input::Bytes(words(job, goes_on.session.is_some())),
     };
     Ok(Invocation {
         program: PathBuf::from("claude"),
