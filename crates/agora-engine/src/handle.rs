@@ -212,7 +212,7 @@ impl Thread {
         self.engine.cancel(&self.id, None).await.map_err(Error::Carry)
     }
 
-    /// As [`Thread::cancel`], by somebody who stands in the record when the thread waited for an answer.
+    /// As [`Thread::cancel`], by somebody who stands in the record.
     pub async fn cancel_by(&self, by: &Answerer) -> Result<ThreadView, Error> {
         self.engine.cancel(&self.id, Some(by)).await.map_err(Error::Carry)
     }

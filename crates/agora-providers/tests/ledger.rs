@@ -8,7 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use agora_core::provider::ledger::{Checked, Filter, Ledger, LedgerError, OpenFilter, Paper};
+use agora_core::provider::ledger::{
+    CancelWish, Checked, Filter, Ledger, LedgerError, OpenFilter, Paper, ThreadView,
+};
 use agora_core::provider::{Outage, Unavailable};
 use agora_core::time::Clock;
 use agora_core::{Namespace, ThreadId};
@@ -176,7 +178,7 @@ fn on_a_full_disk_nothing_of_an_append_is_recorded_and_later_all_goes_on() {
         // Alone, and together with others: whoever needs no room is not held up by whoever has none.
         assert_eq!(outage(ledger.append(large()).await.unwrap_err()), Outage::Full);
         let first = id("t_1");
-        let (wished, full) = tokio::join!(ledger.wish_cancel(&first), ledger.append(large()));
+        let (wished, full) = tokio::join!(ledger.wish_cancel(&first, None), ledger.append(large()));
         assert!(wished.unwrap());
         assert_eq!(outage(full.unwrap_err()), Outage::Full);
         assert_eq!(cache(dir.path()), before.0);
@@ -328,7 +330,7 @@ fn a_file_that_is_no_ledger_or_a_newer_one_is_refused() {
     let newer = open(dir.path()).unwrap_err();
     assert!(newer.to_string().starts_with("cannot use `"), "{newer}");
     let source = std::error::Error::source(&newer).unwrap().to_string();
-    assert_eq!(source, "it was made by a newer agora: its schema is 999, this agora knows 2");
+    assert_eq!(source, "it was made by a newer agora: its schema is 999, this agora knows 3");
 
     fs::create_dir_all(dir.path().join("new")).unwrap();
     fs::write(dir.path().join("new/ledger.sqlite"), "This is no ledger, and never was one.".repeat(40))
@@ -351,7 +353,7 @@ fn a_home_that_cannot_be_written_is_said_to_be_so() {
 }
 
 /// A ledger of each version there was, as `sqlite3 .dump` wrote it.
-const DUMPS: &[&str] = &[include_str!("ledger/v1.sql")];
+const DUMPS: &[&str] = &[include_str!("ledger/v1.sql"), include_str!("ledger/v2.sql")];
 
 #[test]
 fn ledgers_of_earlier_versions_open_and_go_on() {
@@ -366,7 +368,9 @@ fn ledgers_of_earlier_versions_open_and_go_on() {
             }
             let view = ledger.thread(&id("t_1")).await.unwrap().unwrap();
             assert!(view.thread.has_ended() && view.seen == 4);
-            let seen = ledger.thread(&id("t_2")).await.unwrap().unwrap().seen;
+            let ThreadView { seen, cancel_wish, .. } = ledger.thread(&id("t_2")).await.unwrap().unwrap();
+            let nobody = CancelWish { at: agora_core::Timestamp::from_millis(1_794_744_060_000), by: None };
+            assert_eq!(cancel_wish, Some(nobody), "whose wish it was, nobody noted");
             ledger.append(append("t_2", seen, vec![finished("d_2")])).await.unwrap();
             let kept = cache(dir.path());
             ledger.rebuild().await.unwrap();

@@ -98,6 +98,24 @@ fn a_question_that_a_cancel_came_before_is_kept_and_shown() {
 }
 
 #[test]
+fn whoever_cancels_what_runs_stands_in_its_story() {
+    let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
+    let sleeper =
+        ["subagent", "register", "--name", "sleeper", "--runtime", "command", "--", "sleep", "1000"];
+    cli.run(&sleeper).success();
+    let ran = cli.run(&["dispatch", "run", "--subagent", "sleeper", "--label", "long", "--detach", "--json"]);
+    let id = ran.json()["dispatchId"].clone();
+    cli.run(&["cancel", "long"]).success();
+    let story = cli.run(&["thread", "show", "long", "--json"]).json();
+    let state = (&story["state"], &story["dispatches"][0]["state"], &story["dispatches"][0]["dispatchId"]);
+    assert_eq!(state, (&json!("cancelled"), &json!("cancelled"), &id));
+    assert_eq!(story["cancelledBy"]["door"], "cli");
+    let user = story["cancelledBy"]["principal"].as_str().unwrap();
+    let told = cli.run(&["thread", "show", "long"]).success();
+    assert!(told.contains(&format!("the thread was cancelled by {user} through cli")), "{told}");
+}
+
+#[test]
 fn a_story_has_who_continued_and_cancelled_it_and_what_they_said() {
     let cli = cli();
     pause(&cli, "long");

@@ -8,6 +8,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::Unavailable;
+use crate::answer::Answerer;
 use crate::entry::{Entry, EntryError, Happening};
 use crate::hash::ContentHash;
 use crate::id::{DispatchId, QuestionId, ThreadId};
@@ -148,8 +149,16 @@ pub struct ThreadView {
     pub began_at: Timestamp,
     /// When the last thing happened to it.
     pub moved_at: Timestamp,
-    /// When somebody wished to cancel the dispatch that is live.
-    pub cancel_wished_at: Option<Timestamp>,
+    /// Somebody's wish to cancel the dispatch that is live.
+    pub cancel_wish: Option<CancelWish>,
+}
+
+/// A wish to cancel. The first counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CancelWish {
+    pub at: Timestamp,
+    /// Who it was, where that is known.
+    pub by: Option<Answerer>,
 }
 
 /// A dispatch with its papers.
@@ -384,7 +393,7 @@ pub trait Ledger: fmt::Debug + Send + Sync {
     ) -> Result<bool, LedgerError>;
 
     /// Notes that somebody wishes to cancel the thread's live dispatch. Forgotten when the dispatch ends; false when none is live.
-    async fn wish_cancel(&self, thread: &ThreadId) -> Result<bool, LedgerError>;
+    async fn wish_cancel(&self, thread: &ThreadId, by: Option<&Answerer>) -> Result<bool, LedgerError>;
 
     /// Returns the threads that somebody wishes to cancel, of every namespace.
     async fn wished(&self) -> Result<Vec<ThreadId>, LedgerError>;

@@ -13,12 +13,12 @@ use super::{CarryError, Engine, live_dispatch};
 
 impl Engine {
     /// Cancels whatever the thread does or waits for. A thread that has ended stays as it ended; what is returned tells. `by` is
-    /// for the record of one that waited.
+    /// for the record.
     pub async fn cancel(&self, thread: &ThreadId, by: Option<&Answerer>) -> Result<ThreadView, CarryError> {
         loop {
             let view = self.view(thread).await?;
             if live_dispatch(&view.thread).is_some() {
-                self.world().ledger.wish_cancel(thread).await.map_err(CarryError::Ledger)?;
+                self.world().ledger.wish_cancel(thread, by).await.map_err(CarryError::Ledger)?;
                 self.see_it_through(&view).await?;
                 continue;
             }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use agora_core::Timestamp;
+use agora_core::answer::Answerer;
 use agora_core::entry::{Entry, Happening};
 use agora_core::event::Event;
 use agora_core::job::{Attendance, Job};
@@ -152,7 +153,8 @@ impl Engine {
             Event::Failed { failure, .. } if closes => Some(Some(failure.clone())),
             _ => None,
         };
-        let what = happenings(event, dispatch, closes, self.world.clock.now());
+        let canceller = view.cancel_wish.as_ref().and_then(|wish| wish.by.clone());
+        let what = happenings(event, dispatch, closes, canceller, self.world.clock.now());
         match self.append(view, what, papers).await {
             Ok(()) if asks => {
                 let now = self.view(&view.thread_id).await?;
@@ -225,9 +227,20 @@ fn terms(job: &Job, question: &Question, now: Timestamp) -> Terms {
     })
 }
 
-fn happenings(event: Event, dispatch: &DispatchView, closes: bool, now: Timestamp) -> Vec<Happening> {
+fn happenings(
+    event: Event,
+    dispatch: &DispatchView,
+    closes: bool,
+    canceller: Option<Answerer>,
+    now: Timestamp,
+) -> Vec<Happening> {
     let mut what: Vec<Happening> = Vec::new();
-    let wants_start = matches!(event, Event::Finished { .. } | Event::NeedsInput { .. });
+    let wants_start = match &event {
+        Event::Finished { .. } | Event::NeedsInput { .. } => true,
+        // Time is counted from the start.
+        Event::Failed { duration_ms, .. } | Event::Cancelled { duration_ms, .. } => *duration_ms > 0,
+        Event::Accepted { .. } | Event::Started { .. } => false,
+    };
     if wants_start && dispatch.state == DispatchState::Accepted {
         // The worker said so before it said this; nobody was there to record it.
         what.push(Event::Started { dispatch_id: dispatch.job.dispatch_id.clone() }.into());
@@ -240,7 +253,10 @@ fn happenings(event: Event, dispatch: &DispatchView, closes: bool, now: Timestam
         }),
         _ => None,
     };
+    // A worker that was told to end does not know who wished it.
+    let cancelled = canceller.filter(|_| matches!(event, Event::Cancelled { .. }));
     what.push(event.into());
+    what.extend(cancelled.map(|by| Record::ThreadCancelled { by: Some(by) }.into()));
     what.extend(opened.filter(|_| !sabotage::is(Bug::LosesQuestion)));
     if closes {
         what.push(Record::ThreadEnded {}.into());
@@ -270,6 +286,31 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// A carrier may see the end before it hears of the start.
+    #[test]
+    fn what_took_time_has_started_however_it_ended() {
+        let now = Timestamp::from_millis(0);
+        let dispatch = DispatchView {
+            job: job("t_1", "d_1"),
+            state: DispatchState::Accepted,
+            accepted_at: now,
+            started_at: None,
+            ended_at: None,
+            duration_ms: None,
+            claim: None,
+            report: None,
+        };
+        let kinds = |duration_ms: u64| {
+            let event = Event::Cancelled { dispatch_id: dispatch.job.dispatch_id.clone(), duration_ms };
+            let by = Answerer::new("user:ann", "cli");
+            let what = happenings(event, &dispatch, true, Some(by), now);
+            what.iter().map(Happening::kind).collect::<Vec<_>>()
+        };
+        let ended = ["dispatch.cancelled", "thread.cancelled", "thread.ended"];
+        assert_eq!(kinds(0), ended);
+        assert_eq!(kinds(2), [&["dispatch.started"][..], &ended].concat());
+    }
 
     #[test]
     fn a_question_that_could_not_be_read_again_is_a_failure_and_not_an_entry() {

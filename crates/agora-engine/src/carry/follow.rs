@@ -42,7 +42,7 @@ impl Engine {
                 // It may have been stored between the two looks.
                 match self.stored(dispatch).await? {
                     Some(text) => self.take_in(view, dispatch, &text).await,
-                    None if view.cancel_wished_at.is_some() => self.end_cancelled(view, dispatch).await,
+                    None if view.cancel_wish.is_some() => self.end_cancelled(view, dispatch).await,
                     None => self.fail(view, dispatch, died(life)).await,
                 }
             }
@@ -62,7 +62,7 @@ impl Engine {
         tries: &mut Tries,
     ) -> Result<(), CarryError> {
         let (job, Some(seen)) = (&dispatch.job, &dispatch.claim) else { return Ok(()) };
-        if view.cancel_wished_at.is_some() {
+        if view.cancel_wish.is_some() {
             return self.end_cancelled(view, dispatch).await;
         }
         if *tries != Tries::Used && self.lacks_terminal(job) {

@@ -176,7 +176,7 @@ impl Engine {
         tries: &mut Tries,
     ) -> Result<(), CarryError> {
         let job = &dispatch.job;
-        if view.cancel_wished_at.is_some() && !sabotage::is(Bug::LosesWish) {
+        if view.cancel_wish.is_some() && !sabotage::is(Bug::LosesWish) {
             return self.end_cancelled(view, dispatch).await;
         }
         if self.lacks_terminal(job) {

@@ -151,11 +151,11 @@ impl Engine {
         let job = &dispatch.job;
         let Some(target) = self.target(&job.target) else { return Ok(true) };
         if dispatch.claim.is_none() {
-            return Ok(view.cancel_wished_at.is_some() || self.lacks_terminal(job));
+            return Ok(view.cancel_wish.is_some() || self.lacks_terminal(job));
         }
         Ok(match target.compute.look(&job.dispatch_id).await.map_err(CarryError::Compute)? {
             WorkerLife::Ended | WorkerLife::OutOfMemory => true,
-            WorkerLife::Never => view.cancel_wished_at.is_some() || self.lacks_terminal(job),
+            WorkerLife::Never => view.cancel_wish.is_some() || self.lacks_terminal(job),
             WorkerLife::Running => false,
         })
     }

@@ -53,7 +53,7 @@ pub struct ThreadStory {
     pub continued: Vec<ContinuedStory>,
     /// When it was cancelled, if that is how it ended.
     pub cancelled_at: Option<Timestamp>,
-    /// Who did, where it waited for an answer and they are known.
+    /// Who did, if they are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancelled_by: Option<Answerer>,
     pub totals: Totals,

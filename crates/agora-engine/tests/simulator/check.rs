@@ -64,7 +64,7 @@ impl Story {
         let read = whole(self.ledger.read(id, 0, usize::MAX)).unwrap();
         assert_eq!(read, entries, "{id}: what is read is what was recorded, in its order");
         assert_eq!(view.thread, *thread, "{id}: replay is what was live");
-        assert_eq!(view.cancel_wished_at, None, "{id}: a wish is left");
+        assert_eq!(view.cancel_wish, None, "{id}: a wish is left");
         assert!(entries.windows(2).all(|pair| pair[0].at <= pair[1].at), "{id}: time runs forward");
         assert!(
             entries.iter().zip(1..).all(|(entry, seq)| entry.seq == seq),

@@ -1,7 +1,7 @@
 //! Who waits at a target, and who may start.
 
-use agora_core::provider::ledger::{Claim, ClaimMark};
-use agora_core::{DispatchId, Name, ThreadId, Timestamp};
+use agora_core::provider::ledger::{CancelWish, Claim, ClaimMark};
+use agora_core::{DispatchId, Name, ThreadId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Fault;
@@ -120,13 +120,18 @@ fn mark_as(connection: &Connection, dispatch: &DispatchId, mark: &ClaimMark) -> 
     Ok(())
 }
 
-pub(super) fn wish_cancel(connection: &Connection, thread: &ThreadId, now: Timestamp) -> Result<bool, Fault> {
+pub(super) fn wish_cancel(
+    connection: &Connection,
+    thread: &ThreadId,
+    wish: &CancelWish,
+) -> Result<bool, Fault> {
     let mut find = prepare(connection, "SELECT live FROM threads WHERE thread = ?1")?;
     let live = find.query_row([thread.as_str()], |row| row.get(0)).optional()?.unwrap_or(false);
     if live {
         // The first wish counts.
-        prepare(connection, "INSERT OR IGNORE INTO wishes (thread, at) VALUES (?1, ?2)")?
-            .execute(params![thread.as_str(), now.as_millis()])?;
+        let wisher = wish.by.as_ref().and_then(|by| serde_json::to_string(by).ok());
+        prepare(connection, "INSERT OR IGNORE INTO wishes (thread, at, wisher) VALUES (?1, ?2, ?3)")?
+            .execute(params![thread.as_str(), wish.at.as_millis(), wisher])?;
     }
     Ok(live)
 }

@@ -10,7 +10,8 @@ use super::fault::Fault;
 use super::standing;
 
 /// The step to version 1, to version 2, and so on. A step that was released never changes.
-const STEPS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
+const STEPS: [&str; 3] =
+    [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
 
 /// The version that this agora reads and writes.
 pub(super) const CURRENT: usize = STEPS.len();

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use agora_core::answer::Answerer;
 use agora_core::entry::Entry;
 use agora_core::job::Job;
 use agora_core::provider::ledger::{
-    Allowance, Append, Checked, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError,
-    OpenFilter, OpenQuestion, Outgoing, Tally, ThreadView, Watch,
+    Allowance, Append, CancelWish, Checked, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger,
+    LedgerError, OpenFilter, OpenQuestion, Outgoing, Tally, ThreadView, Watch,
 };
 use agora_core::time::{Clock, Timestamp};
 use agora_core::{DispatchId, Name, Namespace, ThreadId};
@@ -149,9 +150,14 @@ impl Ledger for SqliteLedger {
         self.writer.write(move |connection| queue::reclaim(connection, &dispatch, &seen, &mark)).await
     }
 
-    async fn wish_cancel(&self, thread: &ThreadId) -> Result<bool, LedgerError> {
-        let (thread, clock) = (thread.clone(), Arc::clone(&self.clock));
-        self.writer.write(move |connection| queue::wish_cancel(connection, &thread, clock.now())).await
+    async fn wish_cancel(&self, thread: &ThreadId, by: Option<&Answerer>) -> Result<bool, LedgerError> {
+        let (thread, by, clock) = (thread.clone(), by.cloned(), Arc::clone(&self.clock));
+        self.writer
+            .write(move |connection| {
+                let wish = CancelWish { at: clock.now(), by: by.clone() };
+                queue::wish_cancel(connection, &thread, &wish)
+            })
+            .await
     }
 
     async fn wished(&self) -> Result<Vec<ThreadId>, LedgerError> {

@@ -2,7 +2,7 @@
 
 use agora_core::entry::{Entry, Happening};
 use agora_core::event::Event;
-use agora_core::provider::ledger::{DispatchView, ThreadView};
+use agora_core::provider::ledger::{CancelWish, DispatchView, ThreadView};
 use agora_core::{DispatchId, Namespace, ThreadId};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -64,8 +64,13 @@ pub(super) fn thread(connection: &Connection, id: &ThreadId) -> Result<Option<Th
     let past = Past::read(connection, id)?;
     let ends = past.entries.first().zip(past.entries.last());
     let (Some(thread), Some(((_, first), (_, last)))) = (past.thread, ends) else { return Ok(None) };
-    let mut wish = prepare(connection, "SELECT at FROM wishes WHERE thread = ?1")?;
-    let cancel_wished_at = wish.query_row([id.as_str()], |row| moment(row, 0)).optional()?;
+    let mut wish = prepare(connection, "SELECT at, wisher FROM wishes WHERE thread = ?1")?;
+    let cancel_wish = wish.query_row([id.as_str()], |row| {
+        // Whom nobody can read any more is as one who was not named: the wish holds.
+        let by = row.get_ref(1)?.as_str_or_null()?.and_then(|by| serde_json::from_str(by).ok());
+        Ok(CancelWish { at: moment(row, 0)?, by })
+    });
+    let cancel_wish = cancel_wish.optional()?;
     Ok(Some(ThreadView {
         namespace: first.namespace.clone(),
         thread_id: id.clone(),
@@ -73,7 +78,7 @@ pub(super) fn thread(connection: &Connection, id: &ThreadId) -> Result<Option<Th
         thread,
         began_at: first.at,
         moved_at: last.at,
-        cancel_wished_at,
+        cancel_wish,
     }))
 }
 

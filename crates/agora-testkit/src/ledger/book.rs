@@ -8,8 +8,8 @@ use agora_core::entry::{Entry, Happening};
 use agora_core::event::Event;
 use agora_core::job::{self, Job};
 use agora_core::provider::ledger::{
-    Allowance, Append, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Labelled, LedgerError,
-    OpenFilter, OpenQuestion, Outgoing, Paper, StateWord, ThreadView,
+    Allowance, Append, CancelWish, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Labelled,
+    LedgerError, OpenFilter, OpenQuestion, Outgoing, Paper, StateWord, ThreadView,
 };
 use agora_core::record::Record;
 use agora_core::state::{DispatchState, Illegal, QuestionState, Thread};
@@ -34,7 +34,7 @@ pub(super) struct Book {
 struct Recorded {
     thread: Thread,
     entries: Vec<Entry>,
-    cancel_wished_at: Option<Timestamp>,
+    cancel_wish: Option<CancelWish>,
 }
 
 /// A dispatch's papers.
@@ -77,9 +77,9 @@ impl Book {
         let new = entries[usize::try_from(seen).unwrap_or(usize::MAX)..].to_vec();
         self.check_papers(&namespace, &thread_id, &new, &papers)?;
         let ends = events(&new).any(|(event, _)| event.is_terminal());
-        let wished = before.and_then(|recorded| recorded.cancel_wished_at).filter(|_| !ends);
+        let wished = before.and_then(|recorded| recorded.cancel_wish.clone()).filter(|_| !ends);
         self.order.extend(new.iter().map(|entry| Some((thread_id.clone(), entry.seq))));
-        self.threads.insert(thread_id.clone(), Recorded { thread, entries, cancel_wished_at: wished });
+        self.threads.insert(thread_id.clone(), Recorded { thread, entries, cancel_wish: wished });
         self.file(&namespace, &thread_id, papers, now);
         Ok(new)
     }
@@ -188,7 +188,7 @@ impl Book {
     }
 
     pub(super) fn thread(&self, id: &ThreadId) -> Option<ThreadView> {
-        let Recorded { thread, entries, cancel_wished_at } = self.threads.get(id)?;
+        let Recorded { thread, entries, cancel_wish } = self.threads.get(id)?;
         let (first, last) = (entries.first()?, entries.last()?);
         Some(ThreadView {
             namespace: first.namespace.clone(),
@@ -197,7 +197,7 @@ impl Book {
             thread: thread.clone(),
             began_at: first.at,
             moved_at: last.at,
-            cancel_wished_at: *cancel_wished_at,
+            cancel_wish: cancel_wish.clone(),
         })
     }
 
@@ -403,17 +403,17 @@ impl Book {
         }
     }
 
-    pub(super) fn wish_cancel(&mut self, thread: &ThreadId, now: Timestamp) -> bool {
+    pub(super) fn wish_cancel(&mut self, thread: &ThreadId, wish: CancelWish) -> bool {
         let Some(recorded) = self.threads.get_mut(thread) else { return false };
         let live = recorded.thread.dispatches().iter().any(|(_, state)| state.is_live());
         if live {
-            recorded.cancel_wished_at.get_or_insert(now);
+            recorded.cancel_wish.get_or_insert(wish);
         }
         live
     }
 
     pub(super) fn wished(&self) -> Vec<ThreadId> {
-        let wished = self.threads.iter().filter(|(_, recorded)| recorded.cancel_wished_at.is_some());
+        let wished = self.threads.iter().filter(|(_, recorded)| recorded.cancel_wish.is_some());
         wished.map(|(id, _)| id.clone()).collect()
     }
 

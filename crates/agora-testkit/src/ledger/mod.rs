@@ -8,11 +8,12 @@ pub mod sample;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use agora_core::answer::Answerer;
 use agora_core::entry::Entry;
 use agora_core::job::Job;
 use agora_core::provider::ledger::{
-    Allowance, Append, Checked, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger, LedgerError,
-    OpenFilter, OpenQuestion, Outgoing, StateWord, Tally, ThreadView, Watch,
+    Allowance, Append, CancelWish, Checked, Claim, ClaimMark, DispatchRow, DispatchView, Filter, Ledger,
+    LedgerError, OpenFilter, OpenQuestion, Outgoing, StateWord, Tally, ThreadView, Watch,
 };
 use agora_core::time::{Clock, Timestamp};
 use agora_core::{DispatchId, Name, Namespace, ThreadId};
@@ -176,9 +177,9 @@ impl Ledger for MemoryLedger {
         self.after(Ok(taken))
     }
 
-    async fn wish_cancel(&self, thread: &ThreadId) -> Result<bool, LedgerError> {
-        let now = self.clock.now();
-        let wished = self.book().wish_cancel(thread, now);
+    async fn wish_cancel(&self, thread: &ThreadId, by: Option<&Answerer>) -> Result<bool, LedgerError> {
+        let wish = CancelWish { at: self.clock.now(), by: by.cloned() };
+        let wished = self.book().wish_cancel(thread, wish);
         self.after(Ok(wished))
     }
 

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use agora_core::answer::Answerer;
 use agora_core::entry::Happening;
 use agora_core::job::{Attendance, Job};
 use agora_core::provider::ledger::{
@@ -100,7 +101,10 @@ async fn step(ledger: &dyn Ledger, clock: &SetClock, [kind, which, one, two]: Ch
             let seen = claim.filter(|_| !two.is_multiple_of(4)).unwrap_or_else(|| mark(two));
             said(ledger.reclaim(&live, &seen, mark(one)).await)
         }
-        13 => said(ledger.wish_cancel(&id).await),
+        13 => {
+            let by = one.is_multiple_of(2).then(|| Answerer::new("user:ann", "cli"));
+            said(ledger.wish_cancel(&id, by.as_ref()).await)
+        }
         _ => match ledger.outgoing(clock.now(), usize::from(two % 3)).await.unwrap().first() {
             Some(out) if one.is_multiple_of(2) => {
                 let again = (two.is_multiple_of(2)).then(|| clock.now().plus(Duration::from_secs(3600)));

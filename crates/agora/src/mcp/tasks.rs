@@ -121,7 +121,8 @@ impl Desk {
 
     pub(crate) async fn cancel_task(&self, client: &Client, id: &str) -> Result<(), ErrorData> {
         let (_, thread) = self.task_thread(client, id).await?;
-        thread.cancel().await.map(drop).map_err(|error| internal(self.explain(error)))
+        let by = client.relays(self.around.person());
+        thread.cancel_by(&by).await.map(drop).map_err(|error| internal(self.explain(error)))
     }
 }
 

@@ -57,7 +57,8 @@ fn one_that_waits_for_room_never_runs() {
     assert_eq!(place.show("d_waits")["state"], "queued");
     assert_eq!(place.cli.run(&["cancel", "d_waits", "--json"]).json()["state"], "cancelled");
     is_cancelled(&place, "d_waits", waits);
-    assert_eq!(place.kinds("d_waits"), ["dispatch.accepted", "dispatch.cancelled", "thread.ended"]);
+    let ended = ["dispatch.accepted", "dispatch.cancelled", "thread.cancelled", "thread.ended"];
+    assert_eq!(place.kinds("d_waits"), ended);
     assert!(!place.runs().contains_key("d_waits"));
     let _ = place.cli.run(&["cancel", "d_first"]).success();
     is_cancelled(&place, "d_first", first);
@@ -126,7 +127,7 @@ fn ctrl_c_twice_leaves_at_once_and_the_next_command_takes_it_in() {
     signal(id_of(&command), Signal::INT);
     until("the wish is recorded", || {
         let thread = place.recorded("d_1").unwrap().job.thread_id;
-        place.thread(&thread).cancel_wished_at.is_some()
+        place.thread(&thread).cancel_wish.is_some()
     });
     signal(id_of(&command), Signal::INT);
     let ran = wait(command);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
+use agora_core::answer::Answerer;
 use agora_core::entry::Entry;
 use agora_core::job::Job;
 use agora_core::provider::Outage;
@@ -69,7 +70,7 @@ impl Seams {
         let view = whole(self.ledger.dispatch(dispatch)).unwrap().expect("what is claimed is recorded");
         let thread = whole(self.ledger.thread(&view.job.thread_id)).unwrap().expect("and so is its thread");
         let now = self.machine.executor.now();
-        let late = thread.cancel_wished_at.is_some_and(|at| at.as_millis() + LATE < now);
+        let late = thread.cancel_wish.is_some_and(|wish| wish.at.as_millis() + LATE < now);
         assert!(!late, "{dispatch} is claimed although somebody wished to cancel it");
     }
 }
@@ -202,8 +203,8 @@ impl Ledger for Seams {
             .await
     }
 
-    async fn wish_cancel(&self, thread: &ThreadId) -> Result<bool, LedgerError> {
-        self.record(self.ledger.wish_cancel(thread), |_| {}).await
+    async fn wish_cancel(&self, thread: &ThreadId, by: Option<&Answerer>) -> Result<bool, LedgerError> {
+        self.record(self.ledger.wish_cancel(thread, by), |_| {}).await
     }
 
     async fn wished(&self) -> Result<Vec<ThreadId>, LedgerError> {

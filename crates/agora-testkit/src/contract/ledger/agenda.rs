@@ -184,6 +184,6 @@ pub(super) async fn watched(scene: &Scene) {
     drop(other);
     let heard = tokio::join!(one.next(), scene.happen("t_1", vec![started("d_1")])).0;
     heard.unwrap();
-    scene.ledger.wish_cancel(&"t_1".parse().unwrap()).await.unwrap();
+    scene.ledger.wish_cancel(&"t_1".parse().unwrap(), None).await.unwrap();
     one.next().await.unwrap();
 }

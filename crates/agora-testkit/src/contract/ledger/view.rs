@@ -1,6 +1,7 @@
 //! Threads and dispatches as they stand.
 
-use agora_core::provider::ledger::{DispatchView, Paper, ThreadView};
+use agora_core::answer::Answerer;
+use agora_core::provider::ledger::{CancelWish, DispatchView, Paper, ThreadView};
 use agora_core::state::{DispatchState, QuestionState, Thread, ThreadState};
 
 use super::{Scene, mark, with};
@@ -25,7 +26,7 @@ pub(super) async fn threads(scene: &Scene) {
         thread: folded.unwrap(),
         began_at,
         moved_at: scene.now(),
-        cancel_wished_at: None,
+        cancel_wish: None,
     };
     let view = scene.ledger.thread(&id).await.unwrap().unwrap();
     assert_eq!(view, expected);
@@ -84,28 +85,29 @@ pub(super) async fn dispatches(scene: &Scene) {
 pub(super) async fn cancel_wishes(scene: &Scene) {
     let Scene { ledger, clock, .. } = scene;
     let id = "t_1".parse().unwrap();
-    let wished_at = async || ledger.thread(&id).await.unwrap().unwrap().cancel_wished_at;
-    assert!(!ledger.wish_cancel(&id).await.unwrap(), "there is no such thread");
+    let wish = async || ledger.thread(&id).await.unwrap().unwrap().cancel_wish;
+    let ann = Answerer::new("user:ann", "cli");
+    assert!(!ledger.wish_cancel(&id, None).await.unwrap(), "there is no such thread");
     scene.accept(job("t_1", "d_1")).await;
-    assert!(ledger.wish_cancel(&id).await.unwrap());
-    let first = scene.now();
+    assert!(ledger.wish_cancel(&id, Some(&ann)).await.unwrap());
+    let first = Some(CancelWish { at: scene.now(), by: Some(ann) });
     clock.set("2026-11-15T12:10:00Z");
-    assert!(ledger.wish_cancel(&id).await.unwrap(), "it may be wished again");
-    assert_eq!(wished_at().await, Some(first), "the first wish counts");
+    assert!(ledger.wish_cancel(&id, None).await.unwrap(), "it may be wished again");
+    assert_eq!(wish().await, first, "the first wish counts");
     scene.happen("t_1", vec![started("d_1")]).await;
-    assert_eq!(wished_at().await, Some(first));
+    assert_eq!(wish().await, first);
     scene.happen("t_1", vec![cancelled("d_1")]).await;
-    assert_eq!(wished_at().await, None, "the dispatch has ended");
-    assert!(!ledger.wish_cancel(&id).await.unwrap(), "none is live");
+    assert_eq!(wish().await, None, "the dispatch has ended");
+    assert!(!ledger.wish_cancel(&id, None).await.unwrap(), "none is live");
 
     scene.happen("t_1", vec![continues()]).await;
     scene.accept(continued(job("t_1", "d_2"))).await;
-    assert_eq!(wished_at().await, None);
-    assert!(ledger.wish_cancel(&id).await.unwrap());
+    assert_eq!(wish().await, None);
+    assert!(ledger.wish_cancel(&id, None).await.unwrap());
     // One ends and the next is accepted in one append: the wish was for the one that ended.
     let both = vec![started("d_2"), finished("d_2"), continues()];
     let mut append = crate::ledger::sample::accept(scene.seen("t_1").await, continued(job("t_1", "d_3")));
     append.what.splice(0..0, both);
     ledger.append(append).await.unwrap();
-    assert_eq!(wished_at().await, None);
+    assert_eq!(wish().await, None);
 }

@@ -16,6 +16,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::left_out;
+use crate::person;
 use crate::progress::Progress;
 
 /// Run a subagent, and wait for what it says
@@ -186,10 +187,11 @@ async fn watch(
 /// The first Ctrl-C cancels, and returns when nothing is left; the second leaves at once.
 async fn cancel(context: &Context, thread: &Thread, interrupts: &mut Interrupts) -> Result<Exit, Failure> {
     context.ui.note("cancelling; Ctrl-C again leaves at once, and the next command takes it in");
+    let by = person::at_the_terminal();
     tokio::select! {
         biased;
         () = interrupts.next() => {}
-        ended = thread.cancel() => {
+        ended = thread.cancel_by(&by) => {
             ended?;
             tell(context, &thread.describe().await?)?;
         }
