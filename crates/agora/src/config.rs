@@ -64,6 +64,12 @@ impl Config {
         here.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_owned)
     }
 
+    /// Returns where the current directory is in that repository.
+    pub(crate) fn below_repository(&self) -> Option<PathBuf> {
+        let here = std::env::current_dir().ok()?;
+        Some(here.strip_prefix(self.repository()?).ok()?.to_owned())
+    }
+
     /// Returns how this user wants to be told of questions.
     pub(crate) fn notify_ways(&self) -> Result<Vec<engine::NotifyWay>, Failure> {
         Ok(self.around.settings(&program()?)?.notify)

@@ -4,6 +4,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
+use agora_testkit::model::{Model, Turn};
+use agora_testkit::part;
+
 use crate::support::{MODES, Mode, Untouched, User, git_ref, said};
 
 /// Everything that a repository can be at once.
@@ -221,4 +224,32 @@ fn in_a_bare_repository_run_works_on_what_it_holds() {
     }
     user.agora(&["apply", "@", "--branch", "theirs"]).success();
     assert_eq!(user.git(&bare, &["diff", "--name-only", "main...theirs"]), "one\nrest\n");
+}
+
+/// An agent begins at the workspace's root, and "here" is where the user stands.
+#[test]
+fn an_agent_hears_from_which_directory_it_was_asked() {
+    let Some(claude) = part::find("AGORA_TEST_CLAUDE") else { return };
+    let model = Model::start_with(|_| Turn::text("Mended."));
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("repository");
+    let asked = |place: &str, more: &[&str]| {
+        let mut command = user.agora_command(&[&["run", "mend it here", "--json"], more].concat());
+        let path = format!("{}:/usr/bin:/bin", claude.parent().unwrap().display());
+        command.env("PATH", path).current_dir(dir.join(place));
+        command.env("ANTHROPIC_API_KEY", "sk-of-the-environment").env("ANTHROPIC_BASE_URL", model.url());
+        let ran = agora_testkit::cli::run(&mut command);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        user.agora(&["thread", "show", "@", "--json"]).json()["task"].clone()
+    };
+    assert_eq!(asked("", &[]), "mend it here");
+    assert_eq!(asked("src", &["--workspace", "."]), "mend it here", "it was said");
+    let said = "mend it here\n\nThis was asked from the directory `src` of the workspace.";
+    assert_eq!(asked("src", &[]), said);
+    let request = model.requests().pop().unwrap();
+    assert!(request.holds("from the directory `src` of the workspace"), "{}", request.body);
+    // Whoever has words of their own is told what was typed.
+    user.agent("echo", "cat");
+    let mut command = user.agora_command(&["run", "--agent", "echo", "mend it here"]);
+    assert_eq!(agora_testkit::cli::run(command.current_dir(dir.join("src"))).stdout, "mend it here\n");
 }

@@ -14,6 +14,7 @@ use agora_core::credential::Pattern;
 use agora_core::limits::INPUT_BYTES;
 use agora_engine::{Agora, Dispatch, Found, Name};
 use clap::Args;
+use serde_json::Value;
 
 use super::dispatch::options::{Options, is_bare, workspace};
 use super::dispatch::{open_to_run, run as one};
@@ -87,7 +88,12 @@ impl Run {
             dispatch = save(context, &agora, self.save.as_ref(), &agent.found, model, dispatch).await?;
             return each.run(context, &agora, dispatch, manner.pause_ok).await;
         }
-        dispatch = dispatch.input(input.unwrap_or_default());
+        let mut input = input.unwrap_or_default();
+        // Whoever has words of their own says in them what a task is.
+        if agent.found.is_built_in() && !has_workspace {
+            say_where(&mut input, context.config.below_repository().as_deref());
+        }
+        dispatch = dispatch.input(input);
         // Before anything is said or saved that holds only if it is accepted.
         agora.check(&dispatch).await?;
         dispatch = if has_workspace { dispatch } else { here(context, dispatch) };
@@ -125,6 +131,15 @@ fn read_task() -> Result<String, Failure> {
             .hint("put it into a file of the repository, and let the task name it"));
     }
     Ok(text)
+}
+
+/// Adds to a task where it was said: an agent begins at the workspace's root, also when whoever asks does not stand there.
+fn say_where(input: &mut Value, below: Option<&Path>) {
+    let Some(below) = below.filter(|below| !below.as_os_str().is_empty()) else { return };
+    if let Some(Value::String(task)) = input.get_mut("task") {
+        let told = format!("\n\nThis was asked from the directory `{}` of the workspace.", below.display());
+        task.push_str(&told);
+    }
 }
 
 /// Lets it work on the repository that the current directory is in.
