@@ -134,8 +134,14 @@ impl Place {
     }
 
     /// Returns the processes that carry threads which nobody waits for.
+    ///
+    /// A program that a carrier is just starting, such as a worker, has the carrier's arguments until it is loaded.
     pub(crate) fn carriers(&self) -> Vec<Alive> {
-        self.alive().into_iter().filter(|process| process.command.contains(" carry ")).collect()
+        let mut all = self.alive();
+        all.retain(|process| process.command.contains(" carry "));
+        let ids: Vec<i32> = all.iter().map(|process| process.id).collect();
+        all.retain(|process| parent_of(process.id).is_some_and(|parent| !ids.contains(&parent)));
+        all
     }
 
     pub(crate) fn dispatch_dir(&self, id: &str) -> PathBuf {
@@ -229,6 +235,12 @@ pub(crate) fn wait(child: Child) -> Ran {
 
 fn own_id() -> i32 {
     i32::try_from(std::process::id()).unwrap()
+}
+
+/// Returns whose child a process is, if it is still there.
+fn parent_of(process: i32) -> Option<i32> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
 }
 
 /// Sends a signal to one process, which may be gone.
