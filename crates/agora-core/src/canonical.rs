@@ -1,7 +1,7 @@
 //! Canonical JSON (RFC 8785): one text for one value, so that a value has one hash.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::hash::ContentHash;
 
@@ -33,15 +33,16 @@ pub fn hash(value: &impl Serialize) -> Result<ContentHash, CanonicalError> {
 /// Writes a value in its canonical form, with integers beyond the exact ones in full instead of refused.
 ///
 /// For what is signed between our own programs: an agent's partial state may hold any number, and must still be signed.
-pub fn exact_bytes(value: &Value) -> Result<Vec<u8>, CanonicalError> {
+pub fn exact_bytes(fields: &Map<String, Value>) -> Result<Vec<u8>, CanonicalError> {
     let mut bytes = Vec::new();
-    write_exact(value, &mut bytes)?;
+    write_object(fields, &mut bytes)?;
     Ok(bytes)
 }
 
 fn write_exact(value: &Value, bytes: &mut Vec<u8>) -> Result<(), CanonicalError> {
     match value {
-        Value::Number(number) if is_inexact(number) => bytes.extend_from_slice(number.to_string().as_bytes()),
+        // An integer that a double keeps is written in full there, too.
+        Value::Number(number) if !number.is_f64() => bytes.extend_from_slice(number.to_string().as_bytes()),
         Value::Array(items) => {
             bytes.push(b'[');
             for (place, item) in items.iter().enumerate() {
@@ -52,25 +53,39 @@ fn write_exact(value: &Value, bytes: &mut Vec<u8>) -> Result<(), CanonicalError>
             }
             bytes.push(b']');
         }
-        Value::Object(fields) => {
-            let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
-            fields.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
-            bytes.push(b'{');
-            for (place, (key, field)) in fields.into_iter().enumerate() {
-                if place > 0 {
-                    bytes.push(b',');
-                }
-                write_exact(&Value::String(key.clone()), bytes)?;
-                bytes.push(b':');
-                write_exact(field, bytes)?;
-            }
-            bytes.push(b'}');
-        }
-        Value::Null | Value::Bool(_) | Value::String(_) | Value::Number(_) => {
+        Value::Object(fields) => write_object(fields, bytes)?,
+        Value::String(text) => write_text(text, bytes)?,
+        Value::Null | Value::Bool(_) | Value::Number(_) => {
             bytes.extend(serde_json_canonicalizer::to_vec(value).map_err(CanonicalError::NotJson)?);
         }
     }
     Ok(())
+}
+
+fn write_object(fields: &Map<String, Value>, bytes: &mut Vec<u8>) -> Result<(), CanonicalError> {
+    let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
+    // Of ASCII the bytes have the order of UTF-16, and a map mostly has its keys in that order: then nothing is left to sort.
+    if fields.iter().all(|(key, _)| key.is_ascii()) {
+        fields.sort_by_key(|(key, _)| key.as_bytes());
+    } else {
+        fields.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
+    }
+    bytes.push(b'{');
+    for (place, (key, field)) in fields.into_iter().enumerate() {
+        if place > 0 {
+            bytes.push(b',');
+        }
+        write_text(key, bytes)?;
+        bytes.push(b':');
+        write_exact(field, bytes)?;
+    }
+    bytes.push(b'}');
+    Ok(())
+}
+
+/// Texts have one form in JSON as `serde_json` writes it, and it is the canonical one.
+fn write_text(text: &str, bytes: &mut Vec<u8>) -> Result<(), CanonicalError> {
+    serde_json::to_writer(bytes, text).map_err(CanonicalError::NotJson)
 }
 
 fn is_inexact(number: &serde_json::Number) -> bool {
@@ -89,12 +104,30 @@ fn check_numbers(value: &Value) -> Result<(), CanonicalError> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
 
     fn canonical(value: &Value) -> String {
         String::from_utf8(to_bytes(value).unwrap()).unwrap()
+    }
+
+    fn exact(value: &Value) -> String {
+        String::from_utf8(exact_bytes(value.as_object().unwrap()).unwrap()).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn the_exact_form_is_the_canonical_one_for_any_text_and_any_exact_number(
+            texts in prop::collection::vec((any::<String>(), any::<String>()), 0..6),
+            whole in any::<i32>(),
+            fraction in any::<f64>(),
+        ) {
+            let texts: Map<String, Value> = texts.into_iter().map(|(key, text)| (key, text.into())).collect();
+            let value = json!({"texts": texts, "whole": whole, "fraction": fraction});
+            prop_assert_eq!(exact(&value), canonical(&value));
+        }
     }
 
     #[test]
@@ -111,10 +144,10 @@ mod tests {
     #[test]
     fn the_exact_form_is_the_canonical_one_with_large_integers_in_full() {
         let value = json!({"\u{fb33}": [1, {}, []], "😀": {"b": 1e30, "a": "\u{1}\""}, "a": null});
-        assert_eq!(exact_bytes(&value).unwrap(), to_bytes(&value).unwrap());
+        assert_eq!(exact(&value), canonical(&value));
         let nanos = json!({"b": [u64::MAX], "a": i64::MIN});
         let expected = format!("{{\"a\":{},\"b\":[{}]}}", i64::MIN, u64::MAX);
-        assert_eq!(String::from_utf8(exact_bytes(&nanos).unwrap()).unwrap(), expected);
+        assert_eq!(exact(&nanos), expected);
     }
 
     #[test]

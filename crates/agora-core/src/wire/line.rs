@@ -34,7 +34,7 @@ impl EventKey {
     }
 
     fn mac(&self, fields: &Map<String, Value>) -> Result<Hmac<Sha256>, CanonicalError> {
-        let bytes = canonical::exact_bytes(&Value::Object(fields.clone()))?;
+        let bytes = canonical::exact_bytes(fields)?;
         // A key of 32 bytes is as long as HMAC-SHA-256 wants at most; the slice door would be the one that can fail.
         let mut mac = Hmac::<Sha256>::new(&padded(&self.0).into());
         mac.update(&bytes);
