@@ -1,6 +1,7 @@
 //! The keys that only an engine has, each made from one secret: whoever loses a process loses no key with it.
 
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -13,12 +14,16 @@ use crate::id::{DispatchId, ThreadId};
 
 /// Makes keys for dispatches and threads. The same secret gives the same keys, in any process and after a crash.
 #[derive(Clone)]
-pub struct EngineKeys(Zeroizing<[u8; 32]>);
+pub struct EngineKeys {
+    secret: Zeroizing<[u8; 32]>,
+    /// Made when it is first asked for: every worker gets its public half, which takes a while to compute.
+    signer: Arc<OnceLock<ReceiptSigner>>,
+}
 
 impl EngineKeys {
     /// Takes the 32 bytes that everything is made from.
     pub fn new(secret: [u8; 32]) -> Self {
-        Self(Zeroizing::new(secret))
+        Self { secret: Zeroizing::new(secret), signer: Arc::default() }
     }
 
     /// Returns the key that a dispatch's worker signs its events with.
@@ -33,8 +38,8 @@ impl EngineKeys {
     }
 
     /// Returns the key that answers are signed with. Workers get its public half.
-    pub fn receipt_signer(&self) -> ReceiptSigner {
-        ReceiptSigner::new(&self.derive("agora receipt key", &[]))
+    pub fn receipt_signer(&self) -> &ReceiptSigner {
+        self.signer.get_or_init(|| ReceiptSigner::new(&self.derive("agora receipt key", &[])))
     }
 
     /// Returns a key to seal what a client carries from one request to the next, for one process alone: whoever draws another nonce has
@@ -51,7 +56,7 @@ impl EngineKeys {
 
     fn derive(&self, purpose: &str, parts: &[&str]) -> [u8; 32] {
         let mut block = Zeroizing::new([0; 64]);
-        block[..32].copy_from_slice(&*self.0);
+        block[..32].copy_from_slice(&*self.secret);
         let mut mac = Hmac::<Sha256>::new(&(*block).into());
         mac.update(purpose.as_bytes());
         for part in parts {
