@@ -135,13 +135,14 @@ impl Thread {
         let mut lease = pin!(engine.world().leases.take(&self.id));
         loop {
             let ours = self.carrier().take();
-            if let Some(carrier) = ours {
-                match carrier.await {
-                    Ok(carried) => drop(carried.map_err(Error::Carry)?),
+            let view = match ours {
+                Some(carrier) => match carrier.await {
+                    Ok(carried) => carried,
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
-                }
+                },
+                None => engine.view(&self.id).await,
             }
-            let view = engine.view(&self.id).await.map_err(Error::Carry)?;
+            .map_err(Error::Carry)?;
             if live_dispatch(&view.thread) != Some(&self.dispatch_id) {
                 return self.agora.describe_dispatch(engine, &self.dispatch_id).await;
             }
