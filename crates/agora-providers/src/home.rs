@@ -30,7 +30,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use agora_core::provider::{Outage, Unavailable};
 use agora_core::wall::AGENT_ID;
@@ -44,6 +44,8 @@ const FORMAT: &str = "agora home 2\n";
 
 /// A file in `tmp/` that is older than this belongs to a process that died: none takes an hour to write one.
 const ABANDONED_SECONDS: i64 = 3600;
+/// How long a process that swept `tmp/` leaves it alone: an engine prepares for every dispatch.
+const REST_SECONDS: i64 = 60;
 
 /// What is closed to everybody else, also where an older agora, or whoever made the home, left it open: the home itself, and where
 /// it holds copies of what somebody works on.
@@ -61,6 +63,8 @@ pub(crate) enum Named {
 pub struct Home {
     root: PathBuf,
     disk: Arc<dyn Disk>,
+    /// When `tmp/` was swept last, in seconds.
+    swept: Arc<AtomicI64>,
 }
 
 impl Home {
@@ -71,7 +75,7 @@ impl Home {
 
     /// Names a directory on a disk of one's own, which a test can make fail.
     pub fn on_disk(root: impl Into<PathBuf>, disk: Arc<dyn Disk>) -> Self {
-        Self { root: root.into(), disk }
+        Self { root: root.into(), disk, swept: Arc::default() }
     }
 
     pub fn root(&self) -> &Path {
@@ -201,18 +205,16 @@ impl Home {
     /// Removes what processes that died left in `tmp/`, by the file system's own time, which is the files' time. Whoever
     /// writes next does it; when it cannot be done, that is no reason not to write.
     fn sweep(&self) {
-        let Ok(files) = list_dir(&self.root.join("tmp")) else { return };
-        if files.is_empty() {
+        let tmp = self.root.join("tmp");
+        // The time of the last file that was made in there or taken away: it is at least so late, and asking costs no file of our own.
+        let Ok(now) = fs::metadata(&tmp).map(|about| about.mtime()) else { return };
+        if now < self.swept.load(Ordering::Relaxed).saturating_add(REST_SECONDS) {
             return;
         }
-        let now = self.stage();
-        let time = self.disk.write_new(&now, b"").and_then(|()| fs::metadata(&now)).map(|meta| meta.mtime());
-        let _ = self.disk.remove(&now);
-        let Ok(time) = time else { return };
-        for file in files {
-            let path = self.root.join("tmp").join(file);
-            let abandoned = fs::metadata(&path).is_ok_and(|meta| meta.mtime() + ABANDONED_SECONDS < time);
-            if abandoned {
+        self.swept.store(now, Ordering::Relaxed);
+        for file in list_dir(&tmp).unwrap_or_default() {
+            let path = tmp.join(file);
+            if fs::metadata(&path).is_ok_and(|about| about.mtime() + ABANDONED_SECONDS < now) {
                 // Another process may be sweeping too.
                 let _ = self.disk.remove(&path);
             }

@@ -6,6 +6,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -22,7 +23,13 @@ const START_TIME: usize = 22 - 3;
 
 /// Returns what tells this boot of the machine from every other.
 pub fn boot_id() -> io::Result<String> {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim_end().to_owned())
+    // No process outlives its boot.
+    static KNOWN: OnceLock<String> = OnceLock::new();
+    if let Some(known) = KNOWN.get() {
+        return Ok(known.clone());
+    }
+    let read = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    Ok(KNOWN.get_or_init(|| read.trim_end().to_owned()).clone())
 }
 
 /// One process among all that ever were on this machine.
