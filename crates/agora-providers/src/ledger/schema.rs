@@ -18,9 +18,10 @@ pub(super) const CURRENT: usize = STEPS.len();
 
 /// Each connection has its own, but for the journal's mode, which a ledger that was restored from a dump has lost. A ledger
 /// that forgets after a power cut is none: `FULL`. Whoever opens it alone reads the whole journal first, so it is kept
-/// short: a checkpoint after 256 pages, not after SQLite's 1000.
+/// short: a checkpoint after 256 pages, not after SQLite's 1000. What a write that goes with others would be undone with stays in memory:
+/// else SQLite makes a file for it in the machine's directory for temporary files, in every second write of many.
 const SETTINGS: &str = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journal_mode = WAL;
-  PRAGMA wal_autocheckpoint = 256;";
+  PRAGMA wal_autocheckpoint = 256; PRAGMA temp_store = MEMORY;";
 
 /// Returns the version of a ledger; 0 when nothing is in it.
 pub(super) fn version(connection: &Connection) -> Result<usize, Fault> {
