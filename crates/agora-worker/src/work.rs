@@ -21,6 +21,7 @@ use signal_hook::iterator::exfiltrator::origin::Origin;
 use crate::cancel::Cancel;
 use crate::child::{GuardProgram, Waiting};
 use crate::run::{Outside, run};
+use crate::sandbox::syscall::share_one_heap;
 use crate::sandbox::wall::Outer;
 
 /// Runs as a worker: the whole life of `agora-worker` and of `agora worker run`. The arguments are those that make this very
@@ -69,6 +70,7 @@ fn outside(guard: &[&str], heeds: Heeds) -> io::Result<Outside> {
         Heeds::Anybody => Outer::machine(),
         Heeds::WhoIsOutside => Outer::Container,
     };
+    share_one_heap();
     crate::room::enter(dispatch_dir().as_deref());
     let life = pass_life_on()?;
     let waiting = Some(Waiting::fork(&life)?);

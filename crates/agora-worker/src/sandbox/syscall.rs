@@ -36,6 +36,10 @@ const CLONE: c_long = 56;
 #[cfg(not(target_arch = "x86_64"))]
 const CLONE: c_long = 220;
 
+/// `M_ARENA_MAX` of `malloc.h`.
+#[cfg(target_env = "gnu")]
+const ARENA_MAX: c_int = -8;
+
 /// The code of a forked child whose body panicked; above every errno.
 const PANICKED: u8 = 255;
 
@@ -47,6 +51,8 @@ unsafe extern "C" {
     fn prctl(option: c_int, ...) -> c_int;
     fn fork() -> c_int;
     safe fn _exit(code: c_int) -> !;
+    #[cfg(target_env = "gnu")]
+    safe fn mallopt(option: c_int, value: c_int) -> c_int;
     static environ: *const *mut c_char;
 }
 
@@ -169,6 +175,14 @@ pub(super) fn landlock_restrict_self(ruleset: &OwnedFd) -> io::Result<()> {
     // JUSTIFICATION: rustix has no Landlock.
     let answer = unsafe { syscall(c_long::from(LANDLOCK_RESTRICT_SELF), ruleset.as_raw_fd(), 0_u32) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Has all threads share one heap. Each would get its own, of which a thread that lives for milliseconds uses a page or two: to map and fault
+/// in five of them takes a worker longer than its threads ever wait for each other.
+pub(crate) fn share_one_heap() {
+    // What another C library does instead is its own business.
+    #[cfg(target_env = "gnu")]
+    mallopt(ARENA_MAX, 1);
 }
 
 /// Installs a seccomp filter on the calling thread, for good.
