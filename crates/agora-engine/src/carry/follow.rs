@@ -7,6 +7,7 @@ use agora_core::DispatchId;
 use agora_core::event::Event;
 use agora_core::provider::compute::{ComputeError, WorkerLife};
 use agora_core::provider::ledger::{Append, DispatchView, LedgerError, ThreadView};
+use agora_core::provider::{Outage, Unavailable};
 use agora_core::reason::{Failure, FailureCode};
 use agora_core::state::DispatchState;
 use agora_core::wire::line::{Line, Said};
@@ -158,6 +159,9 @@ impl Engine {
         match self.world.ledger.append(append).await {
             // Somebody else recorded it, or the end: the next look tells.
             Ok(_) | Err(LedgerError::Moved { .. } | LedgerError::Illegal(_)) => Ok(()),
+            // It may be the agent that fills the disk. Whoever does is ended by its worker, which puts the work away; then there is
+            // room for the end, and the start is recorded with it.
+            Err(LedgerError::Unavailable(Unavailable { outage: Outage::Full, .. })) => Ok(()),
             Err(error) => Err(CarryError::Ledger(error)),
         }
     }
