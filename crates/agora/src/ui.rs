@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -131,6 +132,12 @@ impl Ui {
         }
         failure.exit
     }
+}
+
+/// Returns how a path stands in a document. JSON is Unicode and a name on disk need not be: what of it is not becomes `\u{fffd}`, as in
+/// every text that shows it. Serialised as it is, it would be an error, and in `json!` a panic.
+pub(crate) fn path_text(path: &Path) -> String {
+    path.display().to_string()
 }
 
 /// Writes bytes as they are to standard output: a patch need not be text.

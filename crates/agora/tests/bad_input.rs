@@ -327,3 +327,38 @@ fn a_grant_of_nothing_is_said() {
     assert!(ran.stderr.contains("the grant `~/nowhere:ro` names nothing on this machine"), "{}", ran.stderr);
     assert!(ran.stdout.contains("/work/.git/objects\n"), "{}", ran.stdout);
 }
+
+#[test]
+fn a_directory_whose_name_is_no_text_is_shown_in_every_document() {
+    let cli = cli();
+    let root = cli.work().parent().unwrap().to_owned();
+    let odd = |name: &[u8]| {
+        let dir = root.join(OsStr::from_bytes(name));
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    };
+    let (work, home, user) = (odd(b"work-\xff"), odd(b"agora-\xff"), odd(b"home-\xff"));
+    fs::write(work.join("agora.toml"), "[target.fast]\nmax_concurrent = 8\n").unwrap();
+    let (file, shown) = (|name: &str| format!("{}/{name}", work.display()), home.display().to_string());
+    let unseen = "the wall could not be tried: a path that is to be hidden or shown is no text";
+    for (words, code, pointer, path) in [
+        ("init", 0, "/home", shown.clone()),
+        ("init --yes", 0, "/home", shown),
+        ("trust", 0, "/file", file("agora.toml")),
+        ("trust --list", 0, "/0/file", file("agora.toml")),
+        ("trust --revoke", 0, "/file", file("agora.toml")),
+        ("mcp install --client claude", 0, "/0/file", file(".mcp.json")),
+        ("mcp install --client codex", 0, "/1/file", file(".agents/skills/agora/SKILL.md")),
+        ("doctor", 0, "", String::new()),
+        ("explain --sandbox", 3, "/error/message", unseen.into()),
+        ("ls", 0, "", String::new()),
+    ] {
+        let arguments: Vec<&str> = words.split(' ').chain(["--json"]).collect();
+        let mut command = cli.command(&arguments);
+        let ran = run(command.current_dir(&work).env("AGORA_HOME", &home).env("HOME", &user));
+        let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap_or_default();
+        let found = told.pointer(pointer).unwrap_or_default();
+        assert!(ran.code == Some(code) && !found.is_null(), "{words}: {ran:?}");
+        assert!(path.is_empty() || *found == path.as_str(), "{words}: {found}");
+    }
+}

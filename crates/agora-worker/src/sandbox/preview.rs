@@ -40,6 +40,8 @@ pub enum Preview {
 pub enum PreviewError {
     #[error("the wall could not be tried")]
     Hear(#[source] HearError),
+    #[error("a path that is to be hidden or shown is no text")]
+    Unasked(#[source] serde_json::Error),
     #[error("the answer is not a view")]
     Unreadable(#[source] serde_json::Error),
 }
@@ -50,7 +52,7 @@ pub fn preview(
     question: &Question,
     path: Option<OsString>,
 ) -> Result<Preview, PreviewError> {
-    let text = serde_json::to_string(question).map_err(PreviewError::Unreadable)?;
+    let text = serde_json::to_string(question).map_err(PreviewError::Unasked)?;
     let brief = Brief {
         program: own_executable.to_owned(),
         arguments: vec!["worker".into(), "view".into(), text.into()],

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{Context, counted};
 use crate::failure::Failure;
+use crate::ui::path_text;
 
 /// Make what workers in containers run in
 #[derive(Debug, Subcommand)]
@@ -35,8 +36,11 @@ impl Image {
     pub(super) async fn run(self, context: &Context) -> Result<(), Failure> {
         let Self::Build(Build { with, name, target }) = self;
         let built = context.config.build_image(ImageRequest { name, with, target }).await?;
-        let programs: Vec<_> =
-            built.programs.iter().map(|(name, from)| json!({"name": name, "from": from})).collect();
+        let programs: Vec<_> = built
+            .programs
+            .iter()
+            .map(|(name, from)| json!({"name": name, "from": path_text(from)}))
+            .collect();
         let document =
             json!({"name": built.name, "digest": built.id, "bytes": built.bytes, "programs": programs});
         context.ui.result(|| &document, || format!("{} {}\n", built.name, built.id.0))?;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::Context;
 use crate::failure::Failure;
 use crate::table::Table;
+use crate::ui::path_text;
 
 /// Trust a project's agora.toml, as it is now
 #[derive(Debug, Args)]
@@ -38,7 +39,7 @@ impl Trust {
             let (file, was) = around.distrust(&self.dir)?;
             let shown = file.display();
             return context.ui.result(
-                || json!({"file": file, "revoked": was}),
+                || json!({"file": path_text(&file), "revoked": was}),
                 || {
                     if was {
                         format!("not trusted any more: {shown}\n")
@@ -50,7 +51,7 @@ impl Trust {
         }
         let TrustedProject { file, hash, keys } = around.trust(&self.dir)?;
         context.ui.result(
-            || json!({"file": file, "contentHash": hash, "keys": keys}),
+            || json!({"file": path_text(&file), "contentHash": hash, "keys": keys}),
             || format!("trusted: {}\n", file.display()),
         )?;
         context.ui.note(match keys.as_slice() {
@@ -69,7 +70,8 @@ fn list(context: &Context, trusted: Vec<(PathBuf, Standing)>) -> Result<(), Fail
         Standing::Gone => "gone",
     };
     let json = || {
-        let all = trusted.iter().map(|(file, standing)| json!({"file": file, "state": word(*standing)}));
+        let one = |(file, standing): &(PathBuf, Standing)| json!({"file": path_text(file), "state": word(*standing)});
+        let all = trusted.iter().map(one);
         all.collect::<Vec<Value>>()
     };
     context.ui.result(json, || {

@@ -21,7 +21,7 @@ use super::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
-use crate::ui::Form;
+use crate::ui::{Form, path_text};
 use place::Place;
 use play::{End, Play};
 
@@ -111,8 +111,8 @@ impl Demo {
         }
         match played? {
             End::Whole(mut document) => {
-                if let Some(dir) = kept {
-                    document["kept"] = serde_json::json!(dir);
+                if let Some(dir) = &kept {
+                    document["kept"] = path_text(dir).into();
                 }
                 if context.ui.form() == Form::Json {
                     context.ui.result(|| document, String::new)?;

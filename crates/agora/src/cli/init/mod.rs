@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Context;
 use crate::doctor::{self, Finding, Status};
 use crate::failure::Failure;
-use crate::ui::Form;
+use crate::ui::{Form, path_text};
 use offer::Offer;
 
 /// Set up agora: what it found, and what it can do about it
@@ -65,8 +65,7 @@ impl Init {
         } else {
             "agora keeps everything here:"
         });
-        let document =
-            || json!({"home": home, "created": !existed, "found": found, "offers": Value::from(done)});
+        let document = || json!({"home": path_text(home), "created": !existed, "found": found, "offers": Value::from(done)});
         context.ui.result(document, || format!("{}\n", home.display()))?;
         next(context, &found);
         Ok(())

@@ -13,6 +13,7 @@ use crate::cli::Context;
 use crate::config::variable_os;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::ui::path_text;
 
 /// What teaches an orchestrator to dispatch, wait, and route questions. The plugin has the same file.
 const SKILL: &str = include_str!("../../../../../plugins/agora/skills/agora/SKILL.md");
@@ -88,7 +89,8 @@ impl Install {
                 .warn("`agora` is not on the path: a client that starts it by its name does not find it");
         }
         let is_written = |change: &Change| matches!(change.becomes, Becomes::Text(_)) && !self.dry_run;
-        let written = |change: &Change| json!({"file": change.path, "changed": is_written(change)});
+        let written =
+            |change: &Change| json!({"file": path_text(&change.path), "changed": is_written(change)});
         let files: Vec<Value> = changes.iter().map(written).collect();
         let paths =
             || changes.iter().map(|change| format!("{}\n", change.path.display())).collect::<String>();
