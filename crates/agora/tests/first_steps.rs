@@ -292,6 +292,24 @@ fn setting_up_on_a_terminal_asks() {
 }
 
 #[test]
+fn who_stops_setting_up_has_changed_nothing() {
+    let cli = cli();
+    cli.write(".claude/agents/planner.md", "---\nname: planner\ndescription: Plans.\n---\nYou plan.\n");
+    let mut command = cli.command(&["init"]);
+    command.env("TERM", "xterm").env("NO_COLOR", "1").env("PATH", bare(&cli, &["git"]));
+    command.env("ANTHROPIC_API_KEY", "sk-0123456789");
+    let mut terminal = Terminal::start(command, 120);
+    terminal.read_until("Store ANTHROPIC_API_KEY of this environment for claude? [Y/n] ");
+    terminal.type_text("y\n");
+    terminal.read_until("Register 1 agent and 0 skills of ./.claude? [Y/n] ");
+    terminal.type_text("\u{4}");
+    let (shown, code) = terminal.finish();
+    assert_eq!(code, Some(130), "{shown}");
+    assert!(shown.ends_with("stopped: nothing was done\r\n"), "{shown}");
+    assert!(!cli.agora_home().exists() && !root(&cli).join("home/.config").exists());
+}
+
+#[test]
 fn a_first_task_works_on_a_copy_of_the_repository_as_it_is() {
     let cli = cli();
     repository(&cli);

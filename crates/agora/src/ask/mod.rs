@@ -58,13 +58,12 @@ pub(crate) fn somebody_is_there() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks for a word or two, with the terminal's own editing. Empty at the end of the input.
-pub(crate) fn word(question: &str) -> io::Result<String> {
+/// Asks for a word or two, with the terminal's own editing. `None` at the end of the input: nobody is there any more, which is no answer.
+pub(crate) fn word(question: &str) -> io::Result<Option<String>> {
     let mut terminal = io::stderr();
     terminal.write_all(question.as_bytes()).and_then(|()| terminal.flush())?;
     let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
-    Ok(line)
+    Ok((io::stdin().lock().read_line(&mut line)? > 0).then_some(line))
 }
 
 /// Asks until somebody here has said something, or the question is closed elsewhere: then it goes from the screen.

@@ -256,7 +256,7 @@ fn perform(ui: Ui, arguments: Arguments) -> Result<Exit, Failure> {
             Command::Route(Later(command)) => return command.run(&context).await,
             Command::Serve(Later(command)) => return command.run(&context).await,
             Command::Auth(Later(command)) => return command.run(&context).await,
-            Command::Init(Later(command)) => command.run(&context).await,
+            Command::Init(Later(command)) => return command.run(&context).await,
             #[cfg(feature = "docker")]
             Command::Image(Later(command)) => command.run(&context).await,
             Command::Capability(Later(command)) => command.run(&context).await,

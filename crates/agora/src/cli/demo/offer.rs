@@ -59,5 +59,5 @@ fn says_yes(question: &str) -> Result<bool, Failure> {
     let failed =
         |error: io::Error| Failure::outside("terminal-lost", "the terminal cannot be read").because(error);
     let said = ask::word(question).map_err(failed)?;
-    Ok(said.trim().to_ascii_lowercase().starts_with('y'))
+    Ok(said.unwrap_or_default().trim().to_ascii_lowercase().starts_with('y'))
 }

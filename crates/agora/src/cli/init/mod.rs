@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::Context;
 use crate::doctor::{self, Finding, Status};
+use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::{Form, path_text};
 use offer::Offer;
@@ -16,7 +17,7 @@ use offer::Offer;
 /// Set up agora: what it found, and what it can do about it
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Make the place where agora keeps everything ($AGORA_HOME, else `agora` in the XDG data directory), show what was found here, and offer what can be done with it: store a login, register a project's .claude/agents and .claude/skills, write settings.\n\nOn a terminal it asks. Else it says what it would do, and does it with `--yes`. Run again, it offers what is left.",
+    long_about = "Make the place where agora keeps everything ($AGORA_HOME, else `agora` in the XDG data directory), show what was found here, and offer what can be done with it: store a login, register a project's .claude/agents and .claude/skills, write settings.\n\nOn a terminal it asks, and does nothing before the last answer. Else it says what it would do, and does it with `--yes`. Run again, it offers what is left.",
     after_help = "Examples:\n  agora init\n  agora init --yes"
 )]
 pub(super) struct Init {
@@ -35,28 +36,40 @@ enum Answer {
     Leave,
     /// Nobody is there to say.
     Tell,
+    /// Somebody was, and is gone.
+    Stop,
 }
 
 impl Init {
-    pub(super) async fn run(self, context: &Context) -> Result<(), Failure> {
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let home = context.config.home();
         let existed = home.join("format").exists();
         let agora = context.config.agora();
-        agora.prepare()?;
         let names = agora.secret_names().await?;
         let stored = names.iter().map(ToString::to_string).filter(|name| name.starts_with("auth/")).collect();
         let found = doctor::examine(&context.config.surroundings(stored));
         let found: Vec<_> = found.into_iter().filter(|one| SHOWN.contains(&one.topic)).collect();
         tell(context, &found);
-        let mut done = Vec::new();
+        // All is asked before anything is done: whoever stops in between has changed nothing.
+        let mut asked = Vec::new();
         for offer in offer::gather(context, &agora, &found).await? {
-            let (answer, says) = (self.answer(context, &offer)?, offer.says());
+            let answer = self.answer(context, &offer)?;
+            if answer == Answer::Stop {
+                context.ui.note("\nstopped: nothing was done");
+                return Ok(Exit::Interrupted);
+            }
+            asked.push((offer, answer));
+        }
+        agora.prepare()?;
+        let mut done = Vec::new();
+        for (offer, answer) in asked {
+            let says = offer.says();
             match answer {
                 Answer::Do => offer.accept(context, &agora).await?,
                 Answer::Tell => {
                     context.ui.note(format_args!("would {}: {}", offer.says(), offer.otherwise()));
                 }
-                Answer::Leave => context.ui.note(format_args!("left: {}", offer.otherwise())),
+                Answer::Leave | Answer::Stop => context.ui.note(format_args!("left: {}", offer.otherwise())),
             }
             done.push(json!({"offer": says, "done": answer == Answer::Do}));
         }
@@ -68,7 +81,7 @@ impl Init {
         let document = || json!({"home": path_text(home), "created": !existed, "found": found, "offers": Value::from(done)});
         context.ui.result(document, || format!("{}\n", home.display()))?;
         next(context, &found);
-        Ok(())
+        Ok(Exit::Done)
     }
 
     fn answer(&self, context: &Context, offer: &Offer) -> Result<Answer, Failure> {
@@ -86,6 +99,7 @@ impl Init {
             sentence(&offer.says()),
             if offer.is_usual() { "[Y/n]" } else { "[y/N]" }
         ))?;
+        let Some(said) = said else { return Ok(Answer::Stop) };
         let yes = match said.trim().to_ascii_lowercase().as_str() {
             "" => offer.is_usual(),
             word => word.starts_with('y'),
@@ -98,7 +112,7 @@ fn is_a_person(context: &Context) -> bool {
     context.ui.form() == Form::Text && io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-fn ask(question: &str) -> Result<String, Failure> {
+fn ask(question: &str) -> Result<Option<String>, Failure> {
     let failed =
         |error: io::Error| Failure::outside("no-answer", "the terminal cannot be asked").because(error);
     crate::ask::word(question).map_err(failed)
