@@ -55,6 +55,11 @@ impl Failure {
         std::iter::once(&self.message).chain(&self.causes).map(String::as_str).collect::<Vec<_>>().join(": ")
     }
 
+    /// Somebody at the terminal stopped it.
+    pub(crate) fn interrupted(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Interrupted, ..Self::wrong("interrupted", message) }
+    }
+
     /// A bug of ours.
     pub(crate) fn bug(message: impl Into<String>) -> Self {
         Self { exit: Exit::Bug, ..Self::wrong("bug", message) }
@@ -73,6 +78,11 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
+        if let Error::SecretSource { source: SecretSourceError::Prompt(cause), variable } = &error
+            && cause.kind() == std::io::ErrorKind::Interrupted
+        {
+            return Self::interrupted(format!("the secret for `{variable}` was not given"));
+        }
         let exit = match error.kind() {
             ErrorKind::Request => Exit::Wrong,
             ErrorKind::Outside => Exit::Outside,

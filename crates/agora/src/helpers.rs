@@ -44,7 +44,7 @@ impl Helpers {
         let Some(editor) = &self.editor else {
             return nothing("there is no editor here: set `VISUAL` or `EDITOR`".to_owned());
         };
-        let dir = tempfile::Builder::new().prefix("agora-answer").tempdir()?;
+        let dir = crate::terminal::scratch("agora-answer")?;
         let file = dir.path().join("ANSWER.md");
         fs::write(&file, prepared)?;
         let ended = start(editor, Some(&file), Stdio::inherit(), true)?.wait()?;

@@ -15,9 +15,14 @@ pub(crate) struct Interrupts(Arc<Semaphore>);
 impl Interrupts {
     /// From now on they do not end the process, but are told here.
     pub(crate) fn listen() -> Result<Self, Failure> {
+        Self::listen_to(&[SIGINT, SIGTERM])
+    }
+
+    /// As [`Interrupts::listen`], for whoever has more to put away than most.
+    pub(crate) fn listen_to(signals: &[i32]) -> Result<Self, Failure> {
         let heard = Arc::new(Semaphore::new(0));
         let count = Arc::clone(&heard);
-        let listening = Signals::new([SIGINT, SIGTERM]).and_then(|mut signals| {
+        let listening = Signals::new(signals).and_then(|mut signals| {
             let listen = move || signals.forever().for_each(|_| count.add_permits(1));
             std::thread::Builder::new().name("signals".into()).spawn(listen)
         });

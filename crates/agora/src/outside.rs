@@ -26,6 +26,7 @@ impl Outside for Terminal {
         if !io::stdin().is_terminal() {
             return Err(io::Error::other("standard input is not a terminal"));
         }
-        rpassword::prompt_password(format!("{variable} (not shown): "))
+        let said = crate::ask::hidden(&format!("{variable} (not shown): "))?;
+        said.ok_or_else(|| io::ErrorKind::Interrupted.into())
     }
 }

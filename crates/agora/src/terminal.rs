@@ -6,9 +6,10 @@
 //!
 //! The program has an end of a pair that was made for it, and never the person's own terminal. The relay changes nothing and keeps nothing.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, IsTerminal, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread;
@@ -19,6 +20,7 @@ use rustix::io::Errno;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
 use signal_hook::consts::SIGWINCH;
+use tempfile::TempDir;
 use tokio::sync::Notify;
 
 use crate::ui::Form;
@@ -89,6 +91,32 @@ impl Drop for Given<'_> {
         let _ = rustix::io::write(&self.seat.screen, CALM);
         let _ = tcsetattr(&self.seat.keys, OptionalActions::Drain, &self.before);
     }
+}
+
+/// A person's own terminal while a program of theirs has it. It is as it was when this is dropped, however the program ended.
+#[derive(Debug)]
+pub(crate) struct Lent(Option<Termios>);
+
+impl Lent {
+    /// Remembers how the terminal is now.
+    pub(crate) fn now() -> Self {
+        Self(tcgetattr(io::stdin()).ok())
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let Some(before) = &self.0 else { return };
+        if io::stderr().is_terminal() {
+            let _ = io::stderr().write_all(CALM);
+        }
+        let _ = tcsetattr(io::stdin(), OptionalActions::Drain, before);
+    }
+}
+
+/// Makes a directory that nobody else looks into, for what a person's own program writes. It goes when this is dropped.
+pub(crate) fn scratch(name: &str) -> io::Result<TempDir> {
+    tempfile::Builder::new().prefix(name).permissions(Permissions::from_mode(0o700)).tempdir()
 }
 
 /// Carries bytes and sizes between the two terminals. Dropping it ends that.

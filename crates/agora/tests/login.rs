@@ -2,11 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "a test fails loudly")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use agora_testkit::cli::{Cli, Ran, files_below, run};
+use agora_testkit::cli::{Cli, Ran, command, files_below, run};
 use agora_testkit::model::{Model, Turn};
 use agora_testkit::part;
+use agora_testkit::terminal::Terminal;
 use serde_json::Value;
 
 const RUN: [&str; 7] = ["dispatch", "run", "--subagent", "planner", "--prompt", "say hello", "--json"];
@@ -158,4 +160,64 @@ fn what_is_stored_is_one_login_and_can_be_forgotten() {
     assert_eq!(cli.run(&["auth", "claude", "--remove"]).success(), "forgotten\n");
     assert_eq!(cli.run(&["auth", "claude", "--remove"]).success(), "nothing was stored\n");
     assert_eq!(secrets(&cli), Vec::<String>::new());
+}
+
+/// What `claude setup-token` does to a terminal and to the directory that it is given, and then waits for its person.
+const VENDOR: &str = "#!/bin/sh\nstty -echo\numask 022\necho a-token > \"$CLAUDE_CONFIG_DIR/kept\"\n\
+    ls -ld \"$CLAUDE_CONFIG_DIR\"\necho the vendors screen\nread code\nstty echo\n";
+
+/// Sits down at a terminal that controls what runs in it, as a shell's does: Ctrl-C is a signal there.
+fn sit(cli: &Cli, line: &str) -> Terminal {
+    let vendor = cli.write("bin/claude", VENDOR);
+    fs::set_permissions(&vendor, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir_all(cli.work().join("tmp")).unwrap();
+    let around = cli.command::<&str>(&[]);
+    let mut shell = command("setsid");
+    shell.args(["--ctty", "sh", "-c", &format!("echo begun; read go; exec {line}")]).current_dir(cli.work());
+    shell.env_clear().envs(around.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.env("TERM", "xterm").env("NO_COLOR", "1").env("TMPDIR", cli.work().join("tmp"));
+    shell.env("PATH", format!("{}:/usr/bin:/bin", cli.work().join("bin").display()));
+    Terminal::start(shell, 100)
+}
+
+#[test]
+fn who_stops_logging_in_gets_the_terminal_back_and_leaves_nothing() {
+    let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
+    let line = format!("{} auth claude", env!("CARGO_BIN_EXE_agora"));
+    // In the vendor's program, and where agora asks for what that has shown.
+    for (typed, shown) in [("", "the vendors screen"), ("a code\n", "CLAUDE_CODE_OAUTH_TOKEN (not shown): ")]
+    {
+        let mut terminal = sit(&cli, &line);
+        terminal.read_until("begun");
+        let habits = terminal.habits();
+        terminal.type_text("go\n");
+        terminal.read_until("the vendors screen");
+        assert_ne!(terminal.habits(), habits, "the vendor's program has it");
+        terminal.type_text(typed);
+        let said = terminal.read_until(shown);
+        assert!(said.contains("drwx------"), "{said}");
+        terminal.type_text("\u{3}");
+        terminal.read_until("error: ");
+        assert_eq!(terminal.habits(), habits, "at {shown:?}");
+        let (said, code) = terminal.finish();
+        assert_eq!(code, Some(130), "{said}");
+        assert_eq!(fs::read_dir(cli.work().join("tmp")).unwrap().count(), 0, "at {shown:?}");
+        assert_eq!(secrets(&cli), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_document_has_nothing_of_the_vendors_screen_in_it() {
+    let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
+    let mut terminal = sit(&cli, &format!("{} auth claude --json > told", env!("CARGO_BIN_EXE_agora")));
+    terminal.type_text("go\n");
+    terminal.read_until("the vendors screen");
+    terminal.type_text("a code\n");
+    terminal.read_until("(not shown): ");
+    terminal.type_text("sk-ant-oat01-wrong\u{15}sk-ant-oat01-0123456X\u{7f}789\n");
+    let (shown, code) = terminal.finish();
+    assert!(code == Some(0) && !shown.contains("sk-ant"), "{shown}");
+    let told: Value = serde_json::from_slice(&fs::read(cli.work().join("told")).unwrap()).unwrap();
+    assert_eq!(told["auth"], "subscription");
+    assert_eq!(secrets(&cli).len(), 1);
 }

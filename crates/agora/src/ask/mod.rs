@@ -8,6 +8,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::os::unix::net::UnixStream;
 
 use agora_core::answer::{Given, Reply};
+use agora_core::limits::SECRET_BYTES;
 use agora_core::question::{Choosing, Item, Question};
 use agora_engine::Refusal;
 
@@ -16,7 +17,7 @@ use crate::diff::Diff;
 use crate::helpers::{Edited, Helpers};
 use crate::plain::{fitting, plain, width, wrapped};
 use crate::progress::{columns, rows};
-use keys::Keys;
+use keys::{Key, Keys};
 use line::{Line, Typed};
 use menu::{Extras, Menu, Screen, Step};
 
@@ -64,6 +65,28 @@ pub(crate) fn word(question: &str) -> io::Result<Option<String>> {
     terminal.write_all(question.as_bytes()).and_then(|()| terminal.flush())?;
     let mut line = String::new();
     Ok((io::stdin().lock().read_line(&mut line)? > 0).then_some(line))
+}
+
+/// Asks for what is not to be seen. `None`: whoever was asked stopped it, or is gone.
+pub(crate) fn hidden(question: &str) -> io::Result<Option<String>> {
+    let (_open, over) = UnixStream::pair()?;
+    let Some(mut keys) = Keys::listen(&over)? else { return Ok(None) };
+    say(question)?;
+    // With room for all of it: what grows leaves copies behind.
+    let mut text = String::with_capacity(SECRET_BYTES);
+    let said = loop {
+        match keys.next()? {
+            Some(Key::Character(letter)) => text.push(letter),
+            Some(Key::Pasted(pasted)) => text.push_str(pasted.trim_end_matches('\n')),
+            Some(Key::Backspace) => drop(text.pop()),
+            Some(Key::EraseLine | Key::EraseWord) => text.clear(),
+            Some(Key::Enter) => break Some(text),
+            Some(Key::Interrupt) | None => break None,
+            Some(_) => {}
+        }
+    };
+    say("\n")?;
+    Ok(said)
 }
 
 /// Asks until somebody here has said something, or the question is closed elsewhere: then it goes from the screen.

@@ -111,11 +111,11 @@ pub(super) async fn take(
     vendor: &'static Vendor,
     secrets: &[String],
 ) -> Result<(&'static Login, Vec<String>), Failure> {
-    if let Some(values) = values(context, vendor, secrets)? {
+    if let Some(values) = values(context, vendor, secrets).await? {
         let login = agora.store_login(vendor, &values).await?;
         return Ok((login, values.keys().map(ToString::to_string).collect()));
     }
-    vendor::codex_login(context, &agora.prepare_codex_home()?)?;
+    vendor::codex_login(context, &agora.prepare_codex_home()?).await?;
     let login = agora.take_codex_login().await?.ok_or_else(|| {
         Failure::outside("no-credential", "`codex login` left no login")
             .hint("an API key does too: `agora auth codex --secret OPENAI_API_KEY`")
@@ -124,7 +124,7 @@ pub(super) async fn take(
 }
 
 /// Returns what to store. `None`: the vendor's program is to log in, and keeps it itself.
-fn values(
+async fn values(
     context: &Context,
     vendor: &'static Vendor,
     secrets: &[String],
@@ -146,7 +146,7 @@ fn values(
     if *vendor != CLAUDE {
         return Ok(None);
     }
-    vendor::claude_setup_token(context)?;
+    vendor::claude_setup_token(context).await?;
     login.variables.iter().map(|name| read_secret(context, name)).collect::<Result<_, _>>().map(Some)
 }
 
