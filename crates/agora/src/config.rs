@@ -39,6 +39,11 @@ impl Config {
         Ok(self.agora().with_settings(self.around.settings(&program()?)?))
     }
 
+    /// Opens agora as if there were no `agora.toml`: to look at what is recorded where that cannot be used.
+    pub(crate) fn without_settings(&self) -> Result<Agora, Failure> {
+        Ok(self.agora().with_settings(engine::Settings::with_worker(program()?)))
+    }
+
     /// Makes an image with this very program as its worker.
     #[cfg(feature = "docker")]
     pub(crate) async fn build_image(

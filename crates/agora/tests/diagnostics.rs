@@ -80,6 +80,38 @@ fn a_target_without_a_wall_is_told() {
 }
 
 #[test]
+fn settings_that_cannot_be_used_are_found() {
+    let cli = cli();
+    script(&cli, "true");
+    let _ = dispatch(&cli, &[]).success();
+    let told = |code: i32| {
+        let ran = cli.run(&["doctor", "--json"]);
+        assert_eq!(ran.code, Some(code), "{ran:?}");
+        let all: Vec<serde_json::Value> = serde_json::from_str(&ran.stdout).unwrap();
+        let find = |topic: &str| all.iter().find(|one| one["topic"] == topic).cloned();
+        assert_eq!(find("ledger").unwrap()["status"], "ok", "what is recorded is looked at all the same");
+        find("settings").map(|one| cli.steady(&one["detail"].to_string()))
+    };
+    assert_eq!(told(0), None);
+    for (text, wrong) in [
+        ("[target.local]\nmax_concurent = 1\n", "line 2: unknown field `max_concurent`"),
+        ("[target.local]\nmax_concurrent = -1\n", "line 2: "),
+        ("[", "line 1"),
+    ] {
+        cli.settings(text);
+        let said = told(3).unwrap();
+        assert!(
+            said.contains("[HOME]/.config/agora/agora.toml` cannot be used: ") && said.contains(wrong),
+            "{said}"
+        );
+    }
+    cli.settings("");
+    cli.write("agora.toml", "[");
+    let said = told(3).unwrap();
+    assert!(said.contains("[ROOT]/work/agora.toml` is not used: line 1"), "{said}");
+}
+
+#[test]
 fn the_agent_has_no_credential() {
     let model = Model::start(vec![]);
     let Some(cli) = with_claude(&model, &[]) else { return };

@@ -1,12 +1,15 @@
 //! `agora doctor`: what this machine can do.
 
-use agora_engine::{Agora, Health, last_trouble};
+use agora_engine::{Agora, Health, Unused, last_trouble};
 use clap::Args;
 
 use super::{Context, counted};
 use crate::doctor::{self, Finding, Status, notify};
 use crate::exit::Exit;
 use crate::failure::Failure;
+
+/// What settings are called.
+const SETTINGS: &str = "settings";
 
 /// See what this machine can do, and what is missing
 #[derive(Debug, Args)]
@@ -23,10 +26,12 @@ impl Doctor {
         let stored = names.iter().map(ToString::to_string).filter(|name| name.starts_with("auth/"));
         let mut findings = doctor::examine(&context.config.surroundings(stored.collect()));
         let (bundles, secrets) = (agora.check_bundles().await, agora.check_secrets().await);
+        let (settings, recorded) = settings(context);
         // Right after the home that they are kept in.
         let stored = [Some(kept("bundles", "bundle", bundles)), Some(kept("secrets", "secret", secrets))];
-        findings.splice(1..1, stored.into_iter().chain([ledger(context).await]).flatten());
-        // Settings that cannot be used are told by every command that uses them.
+        findings
+            .splice(1..1, stored.into_iter().chain([ledger(recorded.as_ref()).await, settings]).flatten());
+        // That settings cannot be used has been found above.
         if let Ok(ways) = context.config.notify_ways() {
             let (desktop, config) = (context.config.desktop(), &context.config);
             let trouble = last_trouble(config.home());
@@ -38,22 +43,42 @@ impl Doctor {
             ));
         }
         findings.extend(open(context));
-        findings.extend(timers(context).await);
+        findings.extend(timers(recorded.as_ref()).await);
         context.ui.result(|| &findings, || findings.iter().map(line).collect())?;
         let broken = findings.iter().any(|finding| finding.status == Status::Broken);
         Ok(if broken { Exit::Outside } else { Exit::Done })
     }
 }
 
-/// Says whether what is recorded can be read, if anything is.
-async fn ledger(context: &Context) -> Option<Finding> {
-    Some(kept("ledger", "thread", recorded(context)?.check_ledger().await))
+/// Says what keeps the settings from being used, and opens agora on what is recorded, with them or without. Nothing to open: nothing
+/// is recorded, and looking must not make a ledger where there is none.
+fn settings(context: &Context) -> (Option<Finding>, Option<Agora>) {
+    let (found, agora) = match context.config.dispatching() {
+        Ok(agora) => (unused(&agora), Some(agora)),
+        Err(failure) => {
+            let fix = Some("mend it: commands about dispatches do not work before".to_owned());
+            let broken =
+                Finding { topic: SETTINGS, status: Status::Broken, detail: failure.in_a_line(), fix };
+            (Some(broken), context.config.without_settings().ok())
+        }
+    };
+    (found, agora.filter(|_| context.config.home().join("ledger.sqlite").is_file()))
 }
 
-/// Opens agora on what is recorded. `None`: nothing is, and looking must not make a ledger where there is none.
-fn recorded(context: &Context) -> Option<Agora> {
-    let there = context.config.home().join("ledger.sqlite").is_file();
-    if there { context.config.dispatching().ok() } else { None }
+/// Says that a project's file is not used: one that is another user's never is, and with one that cannot be read nothing runs there.
+fn unused(agora: &Agora) -> Option<Finding> {
+    let Unused { file, why, is_foreign } = agora.unused_settings()?;
+    let detail = format!("`{}` is not used: {why}", file.display());
+    let (status, fix) = match is_foreign {
+        true => (Status::Note, "run agora elsewhere, or make the file yours".to_owned()),
+        false => (Status::Broken, "mend it: no agent runs there before".to_owned()),
+    };
+    Some(Finding { topic: SETTINGS, status, detail, fix: Some(fix) })
+}
+
+/// Says whether what is recorded can be read, if anything is.
+async fn ledger(recorded: Option<&Agora>) -> Option<Finding> {
+    Some(kept("ledger", "thread", recorded?.check_ledger().await))
 }
 
 /// Says which targets use none of the wall that can be built.
@@ -67,8 +92,8 @@ fn open(context: &Context) -> Option<Finding> {
 }
 
 /// Says whether anybody turns the timers that are set, if there are any.
-async fn timers(context: &Context) -> Option<Finding> {
-    let agora = recorded(context)?;
+async fn timers(recorded: Option<&Agora>) -> Option<Finding> {
+    let agora = recorded?;
     let next = agora.next_timer().await.ok()??;
     let topic = "timers";
     if agora.is_served() {
