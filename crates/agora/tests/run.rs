@@ -111,6 +111,40 @@ fn what_ran_can_be_saved_under_a_name() {
     let ran = cli.run(&["run", "--agent", "mine", "x", "--save", "mine"]);
     let reference = format!("mine@{}", told["resolved"]["subagent"]["contentHash"].as_str().unwrap());
     assert!(ran.stderr.contains(&format!("saved as {reference}\n")), "{}", ran.stderr);
+    // With all that this run said instead.
+    for name in ["one", "two"] {
+        cli.write(&format!("{name}/file"), name);
+        cli.run(&["capability", "register", "--name", name, "--from", name]).success();
+    }
+    cli.run(&["subagent", "assign", "echo", "--capabilities", "one"]).success();
+    let said = ["--add-capability", "two", "--budget", "{\"turns\": 3}", "--model", "fast"];
+    let words = ["run", "--agent", "echo", "x", "--save", "other", "--json"];
+    let ran = cli.run(&[&words[..], &said].concat()).json();
+    let names = |bundles: &Value| -> Vec<String> {
+        bundles.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&ran["resolved"]["capabilities"]), ["one", "two"]);
+    let saved = cli.run(&["subagent", "get", "other", "--json"]).json();
+    assert_eq!(saved["contentHash"], ran["resolved"]["subagent"]["contentHash"]);
+    assert_eq!(
+        (&saved["capabilities"], &saved["budget"], &saved["model"]),
+        (&json!(["one", "two"]), &json!({"onLimit": "ask", "turns": 3}), &json!("fast"))
+    );
+    let instead = [
+        "run",
+        "--agent",
+        "other",
+        "x",
+        "--save",
+        "third",
+        "--capability",
+        "two",
+        "--budget",
+        "{\"usd\": 1}",
+    ];
+    cli.run(&instead).success();
+    let saved = cli.run(&["subagent", "get", "third", "--json"]).json();
+    assert_eq!((&saved["capabilities"], &saved["budget"]["usd"]), (&json!(["two"]), &json!(1.0)));
     // What is not accepted is not saved.
     let cli = installed(&["claude"]);
     let _ = cli.run(&["run", "x", "--agent", "claude", "--save", "mine"]).failure(3);

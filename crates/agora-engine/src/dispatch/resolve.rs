@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use agora_core::bundle::{BundleKind, EnvBundle, Runtime, Subagent, VariableName};
+use agora_core::bundle::{BundleKind, EnvBundle, RawSubagent, Runtime, Subagent, VariableName};
 use agora_core::canonical;
 use agora_core::event::{Resolved, ResolvedBundle};
 use agora_core::job::{Job, JobEssentials};
@@ -123,16 +123,8 @@ impl Agora {
         dispatch: &Dispatch,
         subagent: &Subagent,
     ) -> Result<Vec<ResolvedBundle>, Error> {
-        let named = |names: &[String]| -> Result<Vec<BundleRef>, Error> {
-            names.iter().map(|name| reference("capability", name)).collect()
-        };
-        let references = match &dispatch.capabilities {
-            Capabilities::Assigned => subagent.capabilities.clone(),
-            Capabilities::Instead(names) => named(names)?,
-            Capabilities::Beside(names) => [subagent.capabilities.clone(), named(names)?].concat(),
-        };
         let mut bundles: Vec<ResolvedBundle> = Vec::new();
-        for reference in references {
+        for reference in dispatch.capabilities.of(subagent)? {
             let version = self.catalogue().resolve(BundleKind::Capability, &reference).await;
             if bundles.iter().any(|bundle| bundle.name == reference.name) {
                 let why = format!(
@@ -155,6 +147,37 @@ impl Agora {
             found.push(self.get(&reference("env", name)?).await?);
         }
         Ok(found)
+    }
+}
+
+impl Capabilities {
+    /// Returns which these are for a subagent, in the order that decides who wins.
+    fn of(&self, subagent: &Subagent) -> Result<Vec<BundleRef>, Error> {
+        let named = |names: &[String]| -> Result<Vec<BundleRef>, Error> {
+            names.iter().map(|name| reference("capability", name)).collect()
+        };
+        Ok(match self {
+            Self::Assigned => subagent.capabilities.clone(),
+            Self::Instead(names) => named(names)?,
+            Self::Beside(names) => [subagent.capabilities.clone(), named(names)?].concat(),
+        })
+    }
+}
+
+impl Dispatch {
+    /// Moves what this dispatch says instead of its subagent (model, runtime, capabilities, budget) into the subagent, and returns that:
+    /// what would run, as it can be registered.
+    pub fn settle(&mut self, subagent: Subagent) -> Result<RawSubagent, Error> {
+        let runtime = runtime(self, &subagent)?;
+        let capabilities = std::mem::take(&mut self.capabilities).of(&subagent)?;
+        let mut raw = RawSubagent::from(subagent);
+        // Another runtime has no use for it.
+        raw.command = raw.command.filter(|_| runtime == "command");
+        raw.runtime = self.runtime.take().or(raw.runtime);
+        raw.capabilities = Some(capabilities);
+        raw.model = self.model.take().or(raw.model);
+        raw.budget = self.budget.take().or(raw.budget);
+        Ok(raw)
     }
 }
 
@@ -329,6 +352,24 @@ mod tests {
             at_least("processes", Some(0), 1).map(drop),
         ] {
             assert!(matches!(wrong, Err(Error::Request { .. })), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_dispatch_says_instead_becomes_the_subagents_own() {
+        let own = RawSubagent {
+            runtime: Some("command".to_owned()),
+            command: Some(vec!["/bin/true".to_owned()]),
+            system_prompt: Some("You plan.".to_owned()),
+            ..RawSubagent::default()
+        };
+        let own = Subagent::new(own).unwrap();
+        for (word, command) in [("command", own.clone().into()), ("codex", RawSubagent::default())] {
+            let mut dispatch = Dispatch::to("planner").runtime(word);
+            let raw = dispatch.settle(own.clone()).unwrap();
+            assert_eq!((raw.runtime.as_deref(), &raw.command), (Some(word), &command.command));
+            assert_eq!(Subagent::new(raw).unwrap().runtime.as_str(), word);
+            assert_eq!(dispatch.runtime, None);
         }
     }
 }

@@ -90,10 +90,6 @@ impl Options {
         Manner { detach: self.detach, pause_ok: self.pause_ok }
     }
 
-    pub(in crate::cli) fn model(&self) -> Option<&str> {
-        self.model.as_deref()
-    }
-
     pub(in crate::cli) fn names_a_workspace(&self) -> bool {
         self.workspace.is_some()
     }

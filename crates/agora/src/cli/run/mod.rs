@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal, Read};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use agora_core::bundle::{RawSubagent, Subagent};
+use agora_core::bundle::Subagent;
 use agora_core::credential::Pattern;
 use agora_core::limits::INPUT_BYTES;
 use agora_engine::{Agora, Dispatch, Found, Name};
@@ -42,7 +42,7 @@ pub(super) struct Run {
     /// More input as JSON, or @FILE, for a subagent that wants some
     #[arg(long, value_name = "JSON|@FILE")]
     input: Option<String>,
-    /// Register what runs as a subagent of this name
+    /// Register what runs as a subagent of this name, with the model, runtime, capabilities and budget that are said here
     #[arg(long, value_name = "NAME", value_parser = parse::<Name>)]
     save: Option<Name>,
     /// Run it once for each line of a file: each a JSON object, the input
@@ -70,7 +70,6 @@ impl Run {
             Some(_) => None,
             None => Some(one::input(self.input.as_deref(), task(self.task, self.input.is_some())?)?),
         };
-        let model = self.options.model().map(str::to_owned);
         let has_workspace = self.options.names_a_workspace();
         let agora = open_to_run(context).await?;
         let dispatch = self.options.request(context, "claude")?;
@@ -85,7 +84,7 @@ impl Run {
             };
             each.check(&agora, &agent.found.body, &dispatch).await?;
             dispatch = if has_workspace { dispatch } else { here(context, dispatch) };
-            dispatch = save(context, &agora, self.save.as_ref(), &agent.found, model, dispatch).await?;
+            dispatch = save(context, &agora, self.save.as_ref(), &agent.found, dispatch).await?;
             return each.run(context, &agora, dispatch, manner.pause_ok).await;
         }
         let mut input = input.unwrap_or_default();
@@ -97,7 +96,7 @@ impl Run {
         // Before anything is said or saved that holds only if it is accepted.
         agora.check(&dispatch).await?;
         dispatch = if has_workspace { dispatch } else { here(context, dispatch) };
-        dispatch = save(context, &agora, self.save.as_ref(), &agent.found, model, dispatch).await?;
+        dispatch = save(context, &agora, self.save.as_ref(), &agent.found, dispatch).await?;
         one::run(context, &agora, dispatch, manner).await
     }
 }
@@ -161,12 +160,10 @@ async fn save(
     agora: &Agora,
     name: Option<&Name>,
     agent: &Found<Subagent>,
-    model: Option<String>,
-    dispatch: Dispatch,
+    mut dispatch: Dispatch,
 ) -> Result<Dispatch, Failure> {
     let Some(name) = name else { return Ok(dispatch) };
-    let mut raw = RawSubagent::from(agent.body.clone());
-    raw.model = model.or(raw.model);
+    let raw = dispatch.settle(agent.body.clone())?;
     // Its words passed when they were registered, with what was allowed then.
     let saved = agora.register_subagent(name, raw, &Pattern::all().collect::<Vec<_>>()).await?;
     let reference = format!("{name}@{}", saved.version.content_hash);
