@@ -201,6 +201,43 @@ fn on_a_full_disk() {
 }
 
 #[test]
+fn setting_up_on_a_full_disk_writes_no_half_file() {
+    let cli = cli();
+    let (home, user) = (cli.agora_home(), root(&cli).join("home"));
+    let config = user.join(".config/agora");
+    fs::create_dir_all(&config).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=64k none '{0}' || exit 99\n\
+         dd if=/dev/zero of='{0}/fill' bs=1k >/dev/null 2>&1\n'{1}' init --yes; code=$?; ls -A '{0}' >&2; exit $code",
+        config.display(),
+        env!("CARGO_BIN_EXE_agora"),
+    );
+    let mut unshare = command("unshare");
+    unshare.args(["--user", "--map-root-user", "--mount", "/bin/sh", "-c", &script]).env_clear();
+    unshare.env("PATH", "/usr/bin:/bin").env("AGORA_HOME", &home).env("HOME", &user);
+    let ran = run(unshare.current_dir(cli.work()));
+    if ran.code == Some(99) || ran.stderr.starts_with("unshare") {
+        return part::skipped(&format!("no user namespaces here: {}", ran.stderr));
+    }
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let said = cli.steady(&ran.stderr);
+    let home = said.lines().find(|line| line.starts_with("home ")).unwrap_or_default();
+    assert!(home.starts_with("home        - `[ROOT]/agora` does not exist yet ("), "{said}");
+    let (_, end) = said.split_once("error: ").unwrap();
+    insta::assert_snapshot!(end, @r"
+    `[HOME]/.config/agora/agora.toml` cannot be written
+      because No space left on device (os error 28)
+    hint: mend that, and run `agora init` again: it offers what is left
+    fill
+    ");
+    // A link that leads nowhere is somebody's.
+    std::os::unix::fs::symlink("nowhere", config.join("agora.toml")).unwrap();
+    let ran = cli.run(&["init", "--yes"]);
+    assert!(ran.code == Some(0) && ran.stderr.contains("is a link to a file that is not there"), "{ran:?}");
+    assert!(!config.join("nowhere").exists() && config.join("agora.toml").is_symlink());
+}
+
+#[test]
 fn setting_up_says_what_it_would_do_does_it_and_is_done() {
     let cli = cli().program("claude", "/bin/true".as_ref());
     repository(&cli);
@@ -214,7 +251,9 @@ fn setting_up_says_what_it_would_do_does_it_and_is_done() {
     // Whether there is a daemon, and which git, is this machine's.
     let of_ours = |ran: &Ran| {
         let lines = ran.stderr.lines().filter(|line| {
-            !["docker", "podman", "git ", "claude  ", "codex  "].iter().any(|topic| line.starts_with(topic))
+            !["home", "docker", "podman", "git ", "claude  ", "codex  "]
+                .iter()
+                .any(|topic| line.starts_with(topic))
         });
         cli.steady(&lines.collect::<Vec<_>>().join("\n"))
     };

@@ -26,8 +26,8 @@ pub(super) struct Init {
     yes: bool,
 }
 
-/// What of the doctor's findings is shown: what one would set up.
-const SHOWN: [&str; 6] = ["docker", "podman", "claude", "codex", "git", "credential"];
+/// What of the doctor's findings is shown: what one would set up, and where it would go.
+const SHOWN: [&str; 7] = ["home", "docker", "podman", "claude", "codex", "git", "credential"];
 
 /// What is to happen with an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! What `agora init` can do with what it found.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use agora_core::catalogue::Change;
@@ -48,7 +49,16 @@ pub(super) async fn gather(
     }
     offers.extend(project(context, agora).await?);
     let settings = context.config.around.settings.clone();
-    offers.extend(settings.filter(|file| !file.exists()).map(Offer::Write));
+    if let Some(file) = settings.filter(|file| !file.exists()) {
+        if file.is_symlink() {
+            let shown = file.display();
+            context
+                .ui
+                .warn(format_args!("`{shown}` is a link to a file that is not there; it was left alone"));
+        } else {
+            offers.push(Offer::Write(file));
+        }
+    }
     Ok(offers)
 }
 
@@ -125,6 +135,7 @@ impl Offer {
                 write(&file).map_err(|error| {
                     Failure::outside("settings-unwritable", format!("`{}` cannot be written", file.display()))
                         .because(error)
+                        .hint("mend that, and run `agora init` again: it offers what is left")
                 })?;
                 context.ui.note(format_args!("wrote {}", file.display()));
                 Ok(())
@@ -133,12 +144,15 @@ impl Offer {
     }
 }
 
-/// Writes the file, unless somebody has meanwhile.
+/// Writes the file, unless somebody has meanwhile: as a whole, or not at all.
 fn write(file: &Path) -> io::Result<()> {
-    if let Some(dir) = file.parent() {
-        fs::create_dir_all(dir)?;
-    }
-    fs::File::options().write(true).create_new(true).open(file)?.write_all(SETTINGS.as_bytes())
+    let dir = file.parent().unwrap_or_else(|| Path::new("."));
+    fs::create_dir_all(dir)?;
+    // As any file of theirs, and no secret: their umask says who else reads it.
+    let mut new = tempfile::Builder::new().permissions(Permissions::from_mode(0o666)).tempfile_in(dir)?;
+    new.as_file_mut().write_all(SETTINGS.as_bytes())?;
+    new.as_file().sync_all()?;
+    new.persist_noclobber(file).map(drop).map_err(|error| error.error)
 }
 
 #[cfg(test)]
