@@ -119,9 +119,28 @@ fn requests_that_cannot_be_met() {
     "#);
     insta::assert_snapshot!(echo("bad-budget", &["--budget", r#"{"minutes": 0.02}"#]), @r#"
     error: the budget cannot be used
-      because `minutes` is 0.02, and must be a whole number from 0 to 4294967295
+      because `minutes` is 0.02, and must be a whole number from 1 to 525600
     hint: such as `--budget '{"turns": 20, "usd": 2.5}'`
     "#);
+    for (budget, wrong) in [
+        ("-1", "invalid type: integer `-1`, expected an object"),
+        ("0", "expected an object"),
+        ("[]", "invalid type: sequence, expected an object"),
+        ("[20]", "expected an object"),
+        ("nonsense", "it is not JSON: "),
+        ("{}", "`budget` has no limit in it: `turns`, `tokens`, `minutes` or `usd`"),
+        ("{\"onLimit\": \"fail\"}", "`budget` has no limit in it"),
+        ("{\"turn\": 1}", "unknown field `turn`, expected one of `turns`, `tokens`"),
+        ("{\"turns\": 0}", "`budget.turns` must be from 1 to 100000"),
+        ("{\"turns\": -1}", "`turns` is -1, and must be a whole number from 1 to 100000"),
+        ("{\"tokens\": 1.5}", "`tokens` is 1.5, and must be a whole number from 1 to"),
+        ("{\"minutes\": 0}", "`budget.minutes` must be from 1 to 525600"),
+        ("{\"usd\": -1}", "`budget.usd` is -1, and must be more than 0 and at most 1000000"),
+        ("{\"usd\": 0}", "`budget.usd` is 0, and must be more than 0"),
+    ] {
+        let said = echo("bad-budget", &[&format!("--budget={budget}")]);
+        assert!(said.contains(wrong) && said.contains("\nhint: such as `--budget '{"), "{budget}: {said}");
+    }
     insta::assert_snapshot!(echo("secret-source", &["--secret", "TOKEN=env:NOWHERE"]), @r#"
     error: the secret for `TOKEN` cannot be taken
       because the variable `NOWHERE` is not set

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use crate::limits::{LONGEST_DISPATCH_SECONDS, PROMPT_BYTES, VERIFY_SECONDS};
 use crate::name::{Name, NameParseError};
 use crate::reference::BundleRef;
+use crate::strict::Object;
 use crate::template::{Template, TemplateError};
 
 /// A subagent as it is written in a file: everything optional, nothing checked yet.
@@ -121,7 +122,7 @@ fn default_verify_seconds() -> u32 {
 
 /// What a thread may use up, all its dispatches together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", try_from = "RawBudget")]
+#[serde(rename_all = "camelCase", try_from = "Object<RawBudget>")]
 pub struct Budget {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns: Option<u32>,
@@ -132,6 +133,33 @@ pub struct Budget {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd: Option<f64>,
     pub on_limit: OnLimit,
+}
+
+/// The most that a limit may be.
+const MOST_TURNS: u64 = 100_000;
+const MOST_TOKENS: u64 = 1_000_000_000_000;
+const MOST_MINUTES: u64 = 525_600;
+const MOST_USD: u32 = 1_000_000;
+
+impl Budget {
+    /// Says what is wrong with it as a budget that somebody gives. One that is recorded may have been raised beyond that since.
+    pub fn check(&self) -> Result<(), SubagentError> {
+        let limits = [
+            ("budget.turns", self.turns.map(u64::from), MOST_TURNS),
+            ("budget.tokens", self.tokens, MOST_TOKENS),
+            ("budget.minutes", self.minutes.map(u64::from), MOST_MINUTES),
+        ];
+        for (field, value, most) in limits {
+            if let Some(value) = value {
+                in_range(field, value, most)?;
+            }
+        }
+        match self.usd {
+            Some(usd) if !(usd > 0.0 && usd <= f64::from(MOST_USD)) => Err(SubagentError::Money(usd)),
+            None if limits.iter().all(|(_, value, _)| value.is_none()) => Err(SubagentError::EmptyBudget),
+            Some(_) | None => Ok(()),
+        }
+    }
 }
 
 /// A budget as it is written. People write it, and the name of a type of Rust's tells them nothing.
@@ -148,39 +176,36 @@ struct RawBudget {
 /// Says why a part of a budget cannot be counted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 enum BudgetError {
-    #[error("`{field}` is {given}, and must be a whole number from 0 to {most}")]
+    #[error("`{field}` is {given}, and must be a whole number from 1 to {most}")]
     Whole { field: &'static str, given: Value, most: u64 },
     #[error("`usd` is {0}, and must be a number")]
     Usd(Value),
 }
 
-impl TryFrom<RawBudget> for Budget {
+impl TryFrom<Object<RawBudget>> for Budget {
     type Error = BudgetError;
 
-    fn try_from(raw: RawBudget) -> Result<Self, BudgetError> {
-        let u32_of = |field, given| {
-            let number = whole(field, given, u64::from(u32::MAX))?;
-            Ok(number.and_then(|number| u32::try_from(number).ok()))
-        };
+    /// Takes whatever can be counted: how much a new one may be is for [`Budget::check`].
+    fn try_from(Object(raw): Object<RawBudget>) -> Result<Self, BudgetError> {
         let usd = match raw.usd {
             Value::Null => None,
             given => Some(given.as_f64().ok_or(BudgetError::Usd(given))?),
         };
         Ok(Self {
-            turns: u32_of("turns", raw.turns)?,
-            tokens: whole("tokens", raw.tokens, u64::MAX)?,
-            minutes: u32_of("minutes", raw.minutes)?,
+            turns: whole("turns", raw.turns, MOST_TURNS)?,
+            tokens: whole("tokens", raw.tokens, MOST_TOKENS)?,
+            minutes: whole("minutes", raw.minutes, MOST_MINUTES)?,
             usd,
             on_limit: raw.on_limit,
         })
     }
 }
 
-fn whole(field: &'static str, given: Value, most: u64) -> Result<Option<u64>, BudgetError> {
-    match (given.as_u64(), given) {
+fn whole<T: TryFrom<u64>>(field: &'static str, given: Value, most: u64) -> Result<Option<T>, BudgetError> {
+    match (given.as_u64().and_then(|number| T::try_from(number).ok()), given) {
         (_, Value::Null) => Ok(None),
-        (Some(number), _) if number <= most => Ok(Some(number)),
-        (_, given) => Err(BudgetError::Whole { field, given, most }),
+        (Some(number), _) => Ok(Some(number)),
+        (None, given) => Err(BudgetError::Whole { field, given, most }),
     }
 }
 
@@ -214,6 +239,8 @@ pub enum SubagentError {
     CapabilityTwice(Name),
     #[error("`{field}` must be from {least} to {most}")]
     Range { field: &'static str, least: u64, most: u64 },
+    #[error("`budget.usd` is {0}, and must be more than 0 and at most {MOST_USD}")]
+    Money(f64),
     #[error("`budget` has no limit in it: `turns`, `tokens`, `minutes` or `usd`")]
     EmptyBudget,
     #[error("there is nothing to run: give `systemPrompt`, `promptTemplate`, or `runtime: command`")]
@@ -247,7 +274,7 @@ impl Subagent {
             )?;
         }
         if let Some(budget) = &raw.budget {
-            check_budget(budget)?;
+            budget.check()?;
         }
         let has_words = raw.system_prompt.is_some() || prompt_template.is_some();
         if !has_words && !matches!(runtime, Runtime::Command(_) | Runtime::External(_)) {
@@ -353,26 +380,6 @@ fn check_text(field: &'static str, text: Option<&str>) -> Result<(), SubagentErr
         Some(text) if text.len() > PROMPT_BYTES => Err(SubagentError::TooLong { field, size: text.len() }),
         Some(text) if text.contains('\0') => Err(SubagentError::Nul { field }),
         Some(_) => Ok(()),
-    }
-}
-
-fn check_budget(budget: &Budget) -> Result<(), SubagentError> {
-    let limits = [
-        ("budget.turns", budget.turns.map(u64::from), 100_000),
-        ("budget.tokens", budget.tokens, 1_000_000_000_000),
-        ("budget.minutes", budget.minutes.map(u64::from), 525_600),
-    ];
-    for (field, value, most) in limits {
-        if let Some(value) = value {
-            in_range(field, value, most)?;
-        }
-    }
-    match budget.usd {
-        Some(usd) if !(usd.is_finite() && usd > 0.0 && usd <= 1_000_000.0) => {
-            Err(SubagentError::Range { field: "budget.usd", least: 0, most: 1_000_000 })
-        }
-        None if limits.iter().all(|(_, value, _)| value.is_none()) => Err(SubagentError::EmptyBudget),
-        Some(_) | None => Ok(()),
     }
 }
 

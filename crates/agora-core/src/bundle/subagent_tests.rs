@@ -58,9 +58,10 @@ fn a_bad_definition_is_refused_by_its_field() {
         (json!({"systemPrompt": "x", "budget": {"usd": -1.0}}), "budget.usd"),
         (json!({"systemPrompt": "x", "budget": {"turns": 0}}), "budget.turns"),
         (json!({"systemPrompt": "x", "budget": 5}), "expected an object"),
+        (json!({"systemPrompt": "x", "budget": [1]}), "expected an object"),
         (
             json!({"systemPrompt": "x", "budget": {"turns": "two"}}),
-            "`turns` is \"two\", and must be a whole number from 0 to 4294967295",
+            "`turns` is \"two\", and must be a whole number from 1 to 100000",
         ),
         (json!({"systemPrompt": "x", "budget": {"tokens": -1}}), "`tokens` is -1"),
         (json!({"systemPrompt": "x", "budget": {"minutes": 4_294_967_296_u64}}), "`minutes` is 4294967296"),

@@ -8,6 +8,7 @@ use agora_core::secret::{SecretValue, ShortSecrets};
 use agora_engine::{Dispatch, SecretSource};
 use clap::{Args, value_parser};
 use serde_json::Value;
+use serde_json::error::Category;
 
 use crate::cli::Context;
 use crate::cli::env::warn_of_inline;
@@ -126,12 +127,7 @@ impl Options {
             dispatch = dispatch.partial_state(read_state(state)?);
         }
         if let Some(budget) = self.budget.as_deref() {
-            let budget: Budget = serde_json::from_str(budget).map_err(|error| {
-                Failure::wrong("bad-budget", "the budget cannot be used")
-                    .because(error)
-                    .hint("such as `--budget '{\"turns\": 20, \"usd\": 2.5}'`")
-            })?;
-            dispatch = dispatch.budget(budget);
+            dispatch = dispatch.budget(read_budget(budget)?);
         }
         for secret in &self.secret {
             let (variable, value) = read_secret(context, secret)?;
@@ -145,6 +141,21 @@ impl Options {
         dispatch = optional(dispatch, self.timeout, Dispatch::timeout_seconds);
         Ok(optional(dispatch, self.retention_days, Dispatch::retention_days))
     }
+}
+
+fn read_budget(text: &str) -> Result<Budget, Failure> {
+    let wrong = |why: String| {
+        Failure::wrong("bad-budget", "the budget cannot be used")
+            .because(why)
+            .hint("such as `--budget '{\"turns\": 20, \"usd\": 2.5}'`")
+    };
+    let is_json = |error: &serde_json::Error| error.classify() == Category::Data;
+    let budget: Budget = serde_json::from_str(text).map_err(|error| match is_json(&error) {
+        true => wrong(error.to_string()),
+        false => wrong(format!("it is not JSON: {error}")),
+    })?;
+    budget.check().map_err(|error| wrong(error.to_string()))?;
+    Ok(budget)
 }
 
 fn optional<T>(dispatch: Dispatch, value: Option<T>, set: impl FnOnce(Dispatch, T) -> Dispatch) -> Dispatch {
