@@ -5,7 +5,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use agora_testkit::cli::{Cli, run};
+use agora_testkit::cli::{Cli, command, run};
+use agora_testkit::part;
 
 fn cli() -> Cli {
     Cli::new(env!("CARGO_BIN_EXE_agora"))
@@ -217,6 +218,34 @@ fn explaining_the_wall_of_a_container_tells_what_is_in_it() {
     ");
     let told = cli.run(&["explain", "--sandbox", "--target", "box", "--json"]).json();
     assert_eq!(told, serde_json::json!({"container": {"image": "agora/worker", "network": "none"}}));
+}
+
+#[test]
+fn explaining_the_wall_tells_what_a_dispatch_tells_of_memory_that_nobody_counts() {
+    let cli = cli();
+    cli.settings("[target.local]\nmemory = \"1GiB\"\n");
+    let script = ["--runtime", "command", "--", "/bin/echo", "done"];
+    cli.run(&[&["subagent", "register", "--name", "quick"], &script[..]].concat()).success();
+    let open = |hide: &str, words: &str, pointer: &str| {
+        let agora = env!("CARGO_BIN_EXE_agora");
+        let mut unshare = command("unshare");
+        unshare.args(["--user", "--map-root-user", "--mount", "/bin/sh", "-c"]);
+        unshare.arg(format!("{hide} || exit 99; exec '{agora}' {words}")).env_clear().current_dir(cli.work());
+        unshare.envs(cli.command::<&str>(&[]).get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let ran = run(&mut unshare);
+        if ran.code != Some(0) {
+            part::skipped(&format!("no user namespaces here: {}", ran.stderr));
+            return None;
+        }
+        let open = ran.json().pointer(pointer).unwrap().to_string();
+        Some(open.contains("no control group counts it"))
+    };
+    let hidden = "mount -t tmpfs none /sys/fs/cgroup";
+    let Some(said) = open(hidden, "explain --sandbox --json", "/leavesOpen") else { return };
+    assert!(said);
+    assert_eq!(open(hidden, "run --agent quick x --json", "/isolation/leavesOpen"), Some(said));
+    let told = open("true", "explain --sandbox --json", "/leavesOpen");
+    assert_eq!(told, open("true", "run --agent quick x --json", "/isolation/leavesOpen"));
 }
 
 /// Returns the overlay that `explain` shows of a subagent with these capabilities, as text and as JSON.

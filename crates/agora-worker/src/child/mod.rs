@@ -61,6 +61,8 @@ pub use drain::Sink;
 pub use guard::guard;
 pub use hear::{Brief, HearError, Heard, hear};
 #[cfg(target_os = "linux")]
+pub(crate) use run::kernel_can_limit;
+#[cfg(target_os = "linux")]
 pub use run::{GuardProgram, Keeper};
 #[cfg(target_os = "linux")]
 pub use spec::{Ended, GRACE, How, Input, Limits, SoftSignal, Spec, StartError, Why};

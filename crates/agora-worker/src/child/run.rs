@@ -39,6 +39,11 @@ pub struct GuardProgram {
     pub arguments: Vec<OsString>,
 }
 
+/// Tells whether a limit would be kept by a control group here, without a keeper.
+pub(crate) fn kernel_can_limit() -> bool {
+    Places::find().can_limit()
+}
+
 /// Starts children and keeps them.
 ///
 /// Only for a process that starts its children nowhere else: should a guard be killed, every child that is not known here is

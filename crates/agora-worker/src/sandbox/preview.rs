@@ -7,6 +7,8 @@ use std::time::Duration;
 use agora_core::wall::{Built, Wish};
 use serde::{Deserialize, Serialize};
 
+#[cfg(target_os = "linux")]
+use crate::child::kernel_can_limit;
 use crate::child::{Brief, HearError, hear};
 
 /// It takes milliseconds, and some more where a path has many programs.
@@ -25,6 +27,8 @@ pub struct Question {
     pub home: Option<PathBuf>,
     /// Where the objects of the repository are that would be worked on.
     pub lent: Vec<PathBuf>,
+    /// The target's limit on memory.
+    pub memory_bytes: Option<u64>,
 }
 
 /// What would stand around an agent, or why nothing can.
@@ -67,9 +71,9 @@ pub fn preview(
 /// Answers as `worker view`, in a process with one thread. Returns what is to be printed; `None` when the question is none.
 #[cfg(target_os = "linux")]
 pub fn view_in_this_process(question: &str) -> Option<String> {
-    use super::wall::{Ground, Inside, Outer, Trial, View};
+    use super::wall::{Ground, Inside, Outer, Trial, View, say_uncounted};
 
-    let Question { wish, agora_home, home, lent } = serde_json::from_str(question).ok()?;
+    let Question { wish, agora_home, home, lent, memory_bytes } = serde_json::from_str(question).ok()?;
     let trial = Trial::of(wish.isolation, Outer::machine());
     let dispatch = agora_home.join("dispatches/ID");
     let own = Inside {
@@ -92,7 +96,10 @@ pub fn view_in_this_process(question: &str) -> Option<String> {
         closed: &agora_home,
     };
     let preview = match View::choose(&ground) {
-        Ok(view) => Preview::Built(Box::new(view.built)),
+        Ok(View { mut built, .. }) => {
+            say_uncounted(&mut built, memory_bytes, kernel_can_limit);
+            Preview::Built(Box::new(built))
+        }
         Err(error) => Preview::Refused(error.to_string()),
     };
     serde_json::to_string(&preview).ok()

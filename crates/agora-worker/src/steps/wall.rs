@@ -11,11 +11,7 @@ use agora_core::wire::manifest::{DispatchManifest, Location};
 use crate::adapter::Runtime;
 use crate::desk::Desk;
 use crate::fault::{Fault, workspace};
-use crate::sandbox::wall::{Ground, Trial, View, WallError};
-
-/// What a guard cannot count, or only when it looks.
-const UNCOUNTED: &str = "having more memory than its limit for a moment, in segments of System V, or in files of memory that it \
-    hides: no control group counts it";
+use crate::sandbox::wall::{Ground, Trial, View, WallError, say_uncounted};
 
 /// Decides, and writes down what was decided.
 pub(crate) fn raise(manifest: &DispatchManifest, runtime: &Runtime, desk: &mut Desk) -> Result<(), Fault> {
@@ -42,10 +38,7 @@ pub(crate) fn raise(manifest: &DispatchManifest, runtime: &Runtime, desk: &mut D
         }
         link_tools(&own.home, &home_links).map_err(workspace("making the agent's home"))?;
     }
-    let counts = manifest.limits.memory_bytes.is_some() && !built.container;
-    if counts && built.level != Level::None && !desk.keeper.kernel_keeps_limits() {
-        built.leaves_open.push(UNCOUNTED.to_owned());
-    }
+    say_uncounted(&mut built, manifest.limits.memory_bytes, || desk.keeper.kernel_keeps_limits());
     for grant in &built.missing {
         desk.warn(format!("the grant `{grant}` names nothing on this machine, and shows nothing"));
     }

@@ -15,6 +15,7 @@ mod rules;
 mod shed;
 mod tools;
 mod trial;
+mod uncounted;
 mod view;
 
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ pub(crate) use room::{furnish, namespaces};
 pub(crate) use rules::restrict;
 pub(crate) use shed::{IdMaps, has_id, shed};
 pub(crate) use trial::{Outer, Trial};
+pub(crate) use uncounted::say_uncounted;
 pub(crate) use view::{Ground, Inside, View, WallError};
 
 /// What a guard builds.

@@ -27,7 +27,8 @@ pub(super) fn explain(context: &Context, target: &Name) -> Result<(), Failure> {
     let around = context.config.surroundings(Vec::new());
     let isolation = wish.isolation;
     let lent = context.config.repository().map(|top| objects_of(&top)).unwrap_or_default();
-    let question = Question { wish, agora_home: around.home, home: around.user_home, lent };
+    let memory_bytes = settings.memory_bytes;
+    let question = Question { wish, agora_home: around.home, home: around.user_home, lent, memory_bytes };
     let preview = preview(&around.executable, &question, around.path)
         .map_err(|error| Failure::outside("no-preview", "the wall could not be tried").because(error))?;
     match preview {
