@@ -5,16 +5,20 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{self, File, Metadata, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, UNIX_EPOCH};
 
 use agora_core::ground::has_agent;
 use agora_core::wall::AGENT_ID;
+use rustix::fs::{FileType, Stat};
 use tar::{Builder, Entry, EntryType, Header};
+
+use crate::patch::root::Root;
 
 /// How much of a tree is kept.
 #[derive(Clone, Copy, Debug)]
@@ -59,46 +63,50 @@ impl Tally {
     }
 }
 
-/// Writes files of a tree into a stream.
+/// Writes files of a tree into a stream. All of it is reached from the open root: no link leads out of it, whenever it was made.
 pub(crate) struct Packer<'a, W: Write> {
-    root: &'a Path,
+    root: &'a Root,
     builder: Builder<W>,
     tally: Tally,
 }
 
 impl<'a, W: Write> Packer<'a, W> {
-    pub(crate) fn new(root: &'a Path, cap: Cap, into: W) -> Self {
+    pub(crate) fn new(root: &'a Root, cap: Cap, into: W) -> Self {
         let mut builder = Builder::new(into);
         builder.mode(tar::HeaderMode::Complete);
         Self { root, builder, tally: Tally::new(cap) }
     }
 
     /// Writes what stands at a path, without what stands below it.
-    pub(crate) fn put(&mut self, below: &Path, data: &Metadata) -> Result<(), SnapshotError> {
-        let path = self.root.join(below);
-        self.tally.add(if data.is_file() { data.len() } else { 0 })?;
+    pub(crate) fn put(&mut self, below: &Path, stat: &Stat) -> Result<(), SnapshotError> {
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        self.tally.add(if kind == FileType::RegularFile { size } else { 0 })?;
         let mut header = Header::new_gnu();
-        header.set_mode(data.mode() & 0o7777);
-        header.set_mtime(u64::try_from(data.mtime()).unwrap_or(0));
+        header.set_mode(stat.st_mode & 0o7777);
+        header.set_mtime(u64::try_from(stat.st_mtime).unwrap_or(0));
         header.set_size(0);
-        if data.is_dir() {
-            header.set_entry_type(EntryType::Directory);
-            self.builder.append_data(&mut header, below, io::empty()).map_err(at(&path))
-        } else if data.is_symlink() {
-            header.set_entry_type(EntryType::Symlink);
-            let target = fs::read_link(&path).map_err(at(&path))?;
-            self.builder.append_link(&mut header, below, target).map_err(at(&path))
-        } else if data.is_file() {
-            self.file(below, header).map_err(at(&path))
-        } else {
-            Ok(())
+        match kind {
+            FileType::Directory => {
+                header.set_entry_type(EntryType::Directory);
+                self.builder.append_data(&mut header, below, io::empty())
+            }
+            FileType::Symlink => self.link(below, header),
+            FileType::RegularFile => self.file(below, header),
+            _ => Ok(()),
         }
+        .map_err(at(below))
+    }
+
+    fn link(&mut self, below: &Path, mut header: Header) -> io::Result<()> {
+        let target = self.root.link(below.as_os_str().as_bytes())?;
+        header.set_entry_type(EntryType::Symlink);
+        self.builder.append_link(&mut header, below, OsStr::from_bytes(&target))
     }
 
     fn file(&mut self, below: &Path, mut header: Header) -> io::Result<()> {
-        let nofollow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
-        let file = File::options().read(true).custom_flags(nofollow).open(self.root.join(below))?;
-        let size = file.metadata()?.len();
+        let (file, stat) = self.root.file(below.as_os_str().as_bytes())?;
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
         header.set_entry_type(EntryType::Regular);
         header.set_size(size);
         // Exactly as much as was announced: a file that still grows, or shrank, does not spoil the stream.
@@ -113,11 +121,11 @@ impl<'a, W: Write> Packer<'a, W> {
         header.set_size(0);
         header.set_mode(0);
         header.set_entry_type(EntryType::Char);
-        self.builder.append_data(&mut header, below, io::empty()).map_err(at(&self.root.join(below)))
+        self.builder.append_data(&mut header, below, io::empty()).map_err(at(below))
     }
 
     pub(crate) fn finish(self) -> Result<W, SnapshotError> {
-        self.builder.into_inner().map_err(at(self.root))
+        self.builder.into_inner().map_err(at(Path::new(".")))
     }
 }
 

@@ -1,10 +1,14 @@
 //! A whole tree in one stream: the workspace as an agent left it, or the files of its session.
 
-use std::fs;
+use std::ffi::OsStr;
 use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use rustix::fs::FileType;
+
 use crate::archive::{self, Onto, Packer, at};
+use crate::patch::root::Root;
 
 pub use crate::archive::{Cap, SnapshotError};
 
@@ -13,36 +17,36 @@ pub const WORKSPACE: Cap = Cap { bytes: 1024 * 1024 * 1024, entries: 1_000_000 }
 /// A session: a long one has some megabytes.
 pub const SESSION: Cap = Cap { bytes: 256 * 1024 * 1024, entries: 10_000 };
 
-/// Writes everything below `root` that `wanted` lets in. It gets paths from the root; a directory that it refuses is not
-/// entered.
-pub fn pack<W: Write>(
-    root: &Path,
-    cap: Cap,
-    wanted: &dyn Fn(&Path) -> bool,
-    into: W,
-) -> Result<W, SnapshotError> {
+/// What becomes of symbolic links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Links {
+    Kept,
+    LeftOut,
+}
+
+/// Writes everything below `root`.
+pub(crate) fn pack<W: Write>(root: &Root, cap: Cap, links: Links, into: W) -> Result<W, SnapshotError> {
     let mut packer = Packer::new(root, cap, into);
-    pack_dir(&mut packer, root, Path::new(""), wanted)?;
+    pack_dir(&mut packer, root, b"", links)?;
     packer.finish()
 }
 
 fn pack_dir<W: Write>(
     packer: &mut Packer<'_, W>,
-    root: &Path,
-    below: &Path,
-    wanted: &dyn Fn(&Path) -> bool,
+    root: &Root,
+    dir: &[u8],
+    links: Links,
 ) -> Result<(), SnapshotError> {
-    let path = root.join(below);
-    let mut names: Vec<_> = fs::read_dir(&path)
-        .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.file_name())).collect())
-        .map_err(at(&path))?;
-    names.sort();
-    for below in names.iter().map(|name| below.join(name)).filter(|below| wanted(below)) {
-        let path = root.join(&below);
-        let data = fs::symlink_metadata(&path).map_err(at(&path))?;
-        packer.put(&below, &data)?;
-        if data.is_dir() {
-            pack_dir(packer, root, &below, wanted)?;
+    for path in root.list(dir).map_err(at(Path::new(OsStr::from_bytes(dir))))? {
+        let below = Path::new(OsStr::from_bytes(&path));
+        let stat = root.stat(&path).map_err(at(below))?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if kind == FileType::Symlink && links == Links::LeftOut {
+            continue;
+        }
+        packer.put(below, &stat)?;
+        if kind == FileType::Directory {
+            pack_dir(packer, root, &path, links)?;
         }
     }
     Ok(())

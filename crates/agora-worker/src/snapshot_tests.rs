@@ -1,6 +1,5 @@
-use std::ffi::OsStr;
+use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 
@@ -8,8 +7,8 @@ use tar::{Builder, EntryType, Header};
 
 use super::*;
 
-fn everything(_: &Path) -> bool {
-    true
+fn packed(root: &Path, cap: Cap) -> Result<Vec<u8>, SnapshotError> {
+    pack(&Root::open(root).unwrap(), cap, Links::Kept, Vec::new())
 }
 
 fn tree(root: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
@@ -54,7 +53,7 @@ fn a_tree_comes_back_with_links_modes_and_empty_directories() {
     fs::write(root.join("closed/in"), "x").unwrap();
     fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0o555)).unwrap();
 
-    let packed = pack(root, WORKSPACE, &everything, Vec::new()).unwrap();
+    let packed = packed(root, WORKSPACE).unwrap();
     unpack(packed.as_slice(), WORKSPACE, other.path()).unwrap();
     let mut expected = tree_without_pipe(root);
     expected.sort();
@@ -71,9 +70,9 @@ fn what_is_too_much_is_not_kept() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("big"), vec![0; 1000]).unwrap();
     let cap = Cap { bytes: 999, entries: 10 };
-    let refused = pack(dir.path(), cap, &everything, Vec::new());
+    let refused = packed(dir.path(), cap);
     assert!(matches!(refused, Err(SnapshotError::TooLarge { .. })));
-    let packed = pack(dir.path(), Cap { bytes: 1000, entries: 1 }, &everything, Vec::new()).unwrap();
+    let packed = packed(dir.path(), Cap { bytes: 1000, entries: 1 }).unwrap();
     let other = tempfile::tempdir().unwrap();
     assert!(matches!(unpack(packed.as_slice(), cap, other.path()), Err(SnapshotError::TooLarge { .. })));
 }

@@ -2,17 +2,20 @@
 //!
 //! What is typed and printed goes between the terminal and the program. Nothing of it is read or kept here: a person types secrets.
 
-use std::fs;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use agora_core::provider::compute::Terminal;
 use agora_core::reason::FailureCode;
 use agora_core::wire::report::{SessionMark, Usage};
+use rustix::fs::FileType;
 use rustix::process::Signal;
 
 use super::{End, Invocation, Job, Listener, RuntimeExit, Verdict};
 use crate::child::{How, Input, SoftSignal, Why};
 use crate::fault::Fault;
+use crate::patch::root::Root;
 
 /// How a shell says that it was hung up on.
 const HUNG_UP: i32 = 128 + Signal::HUP.as_raw();
@@ -93,29 +96,40 @@ pub(super) fn shell(job: &Job<'_>, runtime: &str, terminal: &Terminal) -> Result
     Ok(Invocation { resumed, ..attended.invoke(job.place.shell.clone(), terminal) })
 }
 
-/// Finds the file that was written last, among those of a form, at a depth below a directory. Nothing is followed: the agent made them.
-pub(super) fn newest(dir: &Path, depth: usize, form: &dyn Fn(&str) -> bool) -> Option<PathBuf> {
-    let mut found: Vec<(std::time::SystemTime, PathBuf)> = Vec::new();
-    let mut left = vec![(dir.to_owned(), depth)];
+/// Finds the file that was written last, among those of a form, at a depth below a directory of the agent's home: its name, and the file.
+/// Nothing is followed, also not on the way down: the agent made all of it.
+pub(super) fn newest(
+    home: &Path,
+    below: &Path,
+    depth: usize,
+    form: &dyn Fn(&str) -> bool,
+) -> Option<(String, File)> {
+    let root = Root::open(home).and_then(|home| home.enter(below.as_os_str().as_bytes())).ok()?;
+    let (mut last, mut left) = (None, vec![(Vec::new(), depth)]);
     while let Some((dir, depth)) = left.pop() {
-        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-            let Ok(about) = entry.metadata() else { continue };
-            if depth > 0 && about.is_dir() {
-                left.push((entry.path(), depth - 1));
-            } else if depth == 0
-                && about.is_file()
-                && entry.file_name().to_str().is_some_and(form)
-                && let Ok(written) = about.modified()
-            {
-                found.push((written, entry.path()));
+        for path in root.list(&dir).unwrap_or_default() {
+            let Ok(stat) = root.stat(&path) else { continue };
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            if depth > 0 && kind == FileType::Directory {
+                left.push((path, depth - 1));
+            } else if depth == 0 && kind == FileType::RegularFile {
+                let name =
+                    path.rsplit(|byte| *byte == b'/').next().and_then(|name| str::from_utf8(name).ok());
+                if let Some(name) = name.filter(|name| form(name)) {
+                    let written = (stat.st_mtime, stat.st_mtime_nsec);
+                    last = last.max(Some((written, path.clone(), name.to_owned())));
+                }
             }
         }
     }
-    found.into_iter().max().map(|(_, path)| path)
+    let (_, path, name) = last?;
+    Some((name, root.file(&path).ok()?.0))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::child::Ended;
 
@@ -168,20 +182,33 @@ mod tests {
     #[test]
     fn the_newest_file_is_found_and_no_link_is() {
         let dir = tempfile::tempdir().unwrap();
-        let write = |path: &str, age: u64| {
-            let path = dir.path().join(path);
+        let write = |name: &str, age: u64| {
+            let path = dir.path().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            let file = fs::File::create(&path).unwrap();
+            fs::write(&path, name).unwrap();
+            let file = File::options().write(true).open(&path).unwrap();
             file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1000 - age)).unwrap();
-            path
         };
         write("a/old.jsonl", 9);
-        let newest_one = write("b/new.jsonl", 5);
+        write("b/new.jsonl", 5);
         write("b/newer.txt", 1);
         write("b/c/deeper.jsonl", 1);
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join("b/link.jsonl")).unwrap();
         let form = |name: &str| name.ends_with(".jsonl");
-        assert_eq!(newest(dir.path(), 1, &form), Some(newest_one));
-        assert_eq!(newest(&dir.path().join("nowhere"), 1, &form), None);
+        let found = |below: &str| {
+            let (name, mut file) = newest(dir.path(), Path::new(below), 1, &form)?;
+            let mut text = String::new();
+            std::io::Read::read_to_string(&mut file, &mut text).unwrap();
+            Some((name, text))
+        };
+        assert_eq!(found(""), Some(("new.jsonl".to_owned(), "b/new.jsonl".to_owned())));
+        assert_eq!(found("nowhere"), None);
+        // Whatever part of the way is a link, nothing is beyond it.
+        let home = tempfile::tempdir_in(dir.path()).unwrap();
+        let link = home.path().join("link");
+        std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+        for below in ["link", "link/a", "link/a/old.jsonl"] {
+            assert!(newest(home.path(), Path::new(below), 0, &form).is_none(), "{below}");
+        }
     }
 }

@@ -24,6 +24,8 @@ use crate::progress::Progress;
 
 /// Its home, in the agent's.
 const HOME: &str = ".codex";
+/// Where it keeps conversations, by year, month and day.
+pub(super) const SESSIONS: &str = ".codex/sessions";
 /// How often it may say that it waits for the network: some seconds each.
 const PATIENCE: u32 = 3;
 /// Codex renews by itself what it renewed long ago. What a dispatch has is not its to renew.

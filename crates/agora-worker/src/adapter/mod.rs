@@ -265,8 +265,8 @@ impl Runtime {
     /// Returns where the runtime keeps its conversation, below the agent's home.
     pub(crate) fn session_files(&self) -> Option<&'static Path> {
         match self {
-            Self::Claude => Some(Path::new(".claude/projects")),
-            Self::Codex => Some(Path::new(".codex/sessions")),
+            Self::Claude => Some(Path::new(claude::PROJECTS)),
+            Self::Codex => Some(Path::new(codex::SESSIONS)),
             Self::Command => None,
             Self::External(_) => Some(Path::new(external::SESSION_DIR)),
         }

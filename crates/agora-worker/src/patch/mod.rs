@@ -19,7 +19,7 @@ mod left_out;
 mod name;
 mod rename;
 mod resume;
-mod root;
+pub(crate) mod root;
 mod section;
 mod source;
 mod text;

@@ -1,4 +1,4 @@
-//! Opens what lies below the workspace's root, and nothing else: no symbolic link is followed on the way.
+//! Opens what lies below a root that the agent writes to, and nothing else: no symbolic link is followed on the way.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,9 +6,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, readlinkat, statat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, readlinkat, statat,
 };
 use rustix::io::Errno;
+
+use super::ignored::join;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
@@ -20,7 +22,7 @@ const FILE: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC);
 
 #[derive(Debug)]
-pub(super) struct Root {
+pub(crate) struct Root {
     dir: OwnedFd,
 }
 
@@ -33,17 +35,36 @@ pub(super) enum Unread {
 }
 
 impl Root {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { dir: openat(CWD, path, DIRECTORY, Mode::empty())? })
     }
 
+    /// Takes a directory below as a root of its own.
+    pub(crate) fn enter(&self, path: &[u8]) -> io::Result<Self> {
+        Ok(Self { dir: self.dir(path)? })
+    }
+
     /// Opens a directory; the empty path is the root itself.
-    pub(super) fn dir(&self, path: &[u8]) -> io::Result<OwnedFd> {
+    pub(crate) fn dir(&self, path: &[u8]) -> io::Result<OwnedFd> {
         let path = if path.is_empty() { b"." } else { path };
         self.below(path, DIRECTORY | OFlags::NOFOLLOW)
     }
 
-    pub(super) fn file(&self, path: &[u8]) -> io::Result<(File, Stat)> {
+    /// Returns the paths of what a directory lists, in order.
+    pub(crate) fn list(&self, path: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+        let mut found = Vec::new();
+        for entry in Dir::new(self.dir(path)?)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if !matches!(name, b"." | b"..") {
+                found.push(join(path, name));
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    pub(crate) fn file(&self, path: &[u8]) -> io::Result<(File, Stat)> {
         regular(self.below(path, FILE)?)
     }
 
@@ -53,13 +74,13 @@ impl Root {
         read_up_to(&file, &stat, most)
     }
 
-    pub(super) fn link(&self, path: &[u8]) -> io::Result<Box<[u8]>> {
+    pub(crate) fn link(&self, path: &[u8]) -> io::Result<Box<[u8]>> {
         let (parent, name) = parted(path);
         Ok(readlinkat(self.dir(parent)?, name, Vec::new())?.into_bytes().into())
     }
 
     /// Looks at what stands at a path, which may be a link.
-    pub(super) fn stat(&self, path: &[u8]) -> io::Result<Stat> {
+    pub(crate) fn stat(&self, path: &[u8]) -> io::Result<Stat> {
         let (parent, name) = parted(path);
         Ok(statat(self.dir(parent)?, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }

@@ -4,6 +4,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,11 +20,12 @@ use crate::child::{GRACE, How, Input, Limits, SoftSignal, Spec};
 use crate::desk::Desk;
 use crate::hashing::Hashing;
 use crate::outputs;
+use crate::patch::root::Root;
 use crate::patch::{Baseline, PatchSummary};
 use crate::progress::Step;
 use crate::room::{self, Changed, Frozen, commits};
 use crate::seal::Content;
-use crate::snapshot;
+use crate::snapshot::{self, Links};
 
 const PATCH: &str = "patch.diff";
 const COMMITS: &str = "commits";
@@ -226,15 +228,13 @@ fn tail(text: &str) -> String {
 
 /// Keeps the runtime's conversation, sealed.
 fn session(invoked: &Invoked, desk: &mut Desk) {
-    let (Some(mark), Some(below)) = (&invoked.exit.session, session_dir(&invoked.runtime, desk)) else {
+    let (Some(mark), Some(files)) = (&invoked.exit.session, session_files(&invoked.runtime, desk)) else {
         return;
     };
     let seal = &invoked.task.seal;
     let kept = write(desk, "session.sealed", |file| {
         let sealing = seal.seal(Content::Session, file)?;
-        let is_link =
-            |path: &Path| fs::symlink_metadata(below.join(path)).is_ok_and(|data| data.is_symlink());
-        let sealing = snapshot::pack(&below, snapshot::SESSION, &|path| !is_link(path), sealing);
+        let sealing = snapshot::pack(&files, snapshot::SESSION, Links::LeftOut, sealing);
         sealing.map_err(|error| io::Error::other(Box::new(error)))?.finish().map(drop)
     });
     match kept {
@@ -246,10 +246,10 @@ fn session(invoked: &Invoked, desk: &mut Desk) {
     }
 }
 
-fn session_dir(runtime: &Runtime, desk: &Desk) -> Option<PathBuf> {
-    let dir = desk.place.home().join(runtime.session_files()?);
-    // The agent may have made a link of it.
-    fs::symlink_metadata(&dir).is_ok_and(|data| data.is_dir()).then_some(dir)
+fn session_files(runtime: &Runtime, desk: &Desk) -> Option<Root> {
+    let below = runtime.session_files()?.as_os_str();
+    // The agent may have made a link of it, or of what is on the way to it.
+    Root::open(&desk.place.home()).and_then(|home| home.enter(below.as_bytes())).ok()
 }
 
 /// Keeps the workspace, and what it was when the thread began, sealed.
@@ -261,7 +261,7 @@ fn workspace(invoked: &Invoked, desk: &mut Desk) {
     };
     let kept = write(desk, "workspace.sealed", |file| {
         let sealing = seal.seal(Content::Workspace, file)?;
-        let sealing = snapshot::pack(&work, snapshot::WORKSPACE, &|_| true, sealing);
+        let sealing = snapshot::pack(&Root::open(&work)?, snapshot::WORKSPACE, Links::Kept, sealing);
         sealing.map_err(|error| io::Error::other(Box::new(error)))?.finish().map(drop)
     });
     let kept = kept.and_then(|((), tree)| {

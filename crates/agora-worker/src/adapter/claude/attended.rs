@@ -1,7 +1,6 @@
 //! Claude Code with a person at it: the same conversation, and nothing that ends a run by itself.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 use super::super::attended::{Attended, Code, newest};
 use super::super::{Invocation, Job, write_aid, write_home};
 use super::envelope::Envelope;
-use super::{always, character, hooks};
+use super::{PROJECTS, always, character, hooks};
 use crate::fault::Fault;
 
 /// How much of a key its owner agrees to by name. It is Claude Code's own measure.
@@ -43,8 +42,8 @@ pub(in super::super) fn plan(job: &Job<'_>, terminal: &Terminal) -> Result<Invoc
     // Else the conversation's first words count. Those that go on without a person get them again.
     add("--system-prompt-snapshot", &"off");
     character(job, &mut add)?;
-    let (projects, before) = (job.place.home().join(".claude/projects"), job.session.cloned());
-    let afterwards = Box::new(move || afterwards(&projects, before));
+    let (home, before) = (job.place.home(), job.session.cloned());
+    let afterwards = Box::new(move || afterwards(&home, before));
     let attended = Attended { program: "claude", code: Code::Verdict, afterwards, warnings: Vec::new() };
     Ok(Invocation {
         arguments,
@@ -75,15 +74,14 @@ pub(super) fn write_known(job: &Job<'_>, known: &Value) -> Result<(), Fault> {
 }
 
 /// Finds the conversation that the person left: they may have begun another. And what it has used, which it notes itself.
-fn afterwards(projects: &Path, before: Option<SessionMark>) -> (Option<SessionMark>, Option<Usage>) {
+fn afterwards(home: &Path, before: Option<SessionMark>) -> (Option<SessionMark>, Option<Usage>) {
     let id_of =
         |name: &str| name.strip_suffix(".jsonl").filter(|id| super::is_session_id(id)).map(str::to_owned);
-    let Some(file) = newest(projects, 1, &|name| id_of(name).is_some()) else { return (before, None) };
-    let Some(id) = file.file_name().and_then(|name| name.to_str()).and_then(id_of) else {
-        return (before, None);
-    };
+    let form = |name: &str| id_of(name).is_some();
+    let Some((name, file)) = newest(home, Path::new(PROJECTS), 1, &form) else { return (before, None) };
+    let Some(id) = id_of(&name) else { return (before, None) };
     let before = before.filter(|before| before.id == id);
-    let known = Transcript::read(&file, before.as_ref());
+    let known = Transcript::of(BufReader::new(file.take(TRANSCRIPT_BYTES)), before.as_ref());
     let earlier = before.as_ref().map(|before| before.total.clone()).unwrap_or_default();
     let total = known.total.unwrap_or_else(|| earlier.clone());
     let deferred = before.as_ref().and_then(|before| before.deferred.clone()).filter(|_| !known.moved_on);
@@ -103,13 +101,6 @@ struct Transcript {
 }
 
 impl Transcript {
-    fn read(file: &Path, before: Option<&SessionMark>) -> Self {
-        match File::open(file) {
-            Ok(file) => Self::of(BufReader::new(file.take(TRANSCRIPT_BYTES)), before),
-            Err(_) => Self::default(),
-        }
-    }
-
     fn of(lines: impl BufRead, before: Option<&SessionMark>) -> Self {
         let waiting = before.and_then(|before| before.deferred.as_ref()?.get("id")?.as_str());
         let (mut told, mut called) = (Self::default(), false);
@@ -174,12 +165,13 @@ mod tests {
     fn another_conversation_that_the_person_began_is_the_one_that_goes_on() {
         let home = tempfile::tempdir().unwrap();
         let other = "22222222-2222-4222-8222-222222222222";
-        fs::create_dir(home.path().join("-workspace")).unwrap();
-        fs::write(home.path().join(format!("-workspace/{other}.jsonl")), "").unwrap();
+        let project = home.path().join(PROJECTS).join("-workspace");
+        fs::create_dir_all(&project).unwrap();
+        fs::write(project.join(format!("{other}.jsonl")), "").unwrap();
         let (found, _) = afterwards(home.path(), Some(mark(Some(json!({"id": "toolu_1"})))));
         let found = found.unwrap();
         assert_eq!((found.id.as_str(), found.deferred), (other, None));
-        fs::remove_dir_all(home.path().join("-workspace")).unwrap();
+        fs::remove_dir_all(&project).unwrap();
         assert_eq!(afterwards(home.path(), Some(mark(None))).0, Some(mark(None)));
     }
 }

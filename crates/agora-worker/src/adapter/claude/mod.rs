@@ -40,6 +40,8 @@ const UNUSED: [&str; 8] =
 
 /// Where capabilities name plugins.
 const PLUGINS: &str = "agora-plugins.json";
+/// Where it keeps conversations, by project.
+pub(super) const PROJECTS: &str = ".claude/projects";
 
 pub(super) fn plan(job: &Job<'_>) -> Result<Invocation, Fault> {
     check_size("the prompt", job.prompt.len(), LONGEST_PROMPT)?;

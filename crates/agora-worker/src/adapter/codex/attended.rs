@@ -1,7 +1,6 @@
 //! Codex with a person at it: `codex resume`, in the same home.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -12,11 +11,9 @@ use serde_json::Value;
 
 use super::super::attended::{Attended, Code, newest};
 use super::super::{Invocation, Job};
-use super::{HOME, Listening, Tokens, config, is_harmless, program, settle_in, toml_text};
+use super::{Listening, SESSIONS, Tokens, config, is_harmless, program, settle_in, toml_text};
 use crate::fault::Fault;
 
-/// Where it keeps conversations, by year, month and day.
-const SESSIONS: &str = "sessions";
 /// How long an id is at the end of a conversation's name.
 const ID: usize = 36;
 const TRANSCRIPT_BYTES: u64 = 256 << 20;
@@ -34,9 +31,8 @@ pub(in super::super) fn plan(job: &Job<'_>, terminal: &Terminal) -> Result<Invoc
     // Its background server would have to be a whole installation, and would end with the wall anyway.
     let mut arguments: Vec<OsString> = vec!["--no-daemon".into()];
     arguments.extend(session.into_iter().flat_map(|session| ["resume".into(), OsString::from(&session.id)]));
-    let sessions = job.place.home().join(HOME).join(SESSIONS);
-    let (before, counting) = (session.cloned(), Listening::new(job, session));
-    let afterwards = Box::new(move || afterwards(&sessions, before, &counting));
+    let (home, before, counting) = (job.place.home(), session.cloned(), Listening::new(job, session));
+    let afterwards = Box::new(move || afterwards(&home, before, &counting));
     let attended = Attended { program: "codex", code: Code::Verdict, afterwards, warnings: Vec::new() };
     Ok(Invocation {
         arguments,
@@ -48,7 +44,7 @@ pub(in super::super) fn plan(job: &Job<'_>, terminal: &Terminal) -> Result<Invoc
 
 /// Finds the conversation that the person left: they may have begun another. And what it has used, which it notes itself.
 fn afterwards(
-    sessions: &Path,
+    home: &Path,
     before: Option<SessionMark>,
     counting: &Listening,
 ) -> (Option<SessionMark>, Option<Usage>) {
@@ -60,14 +56,12 @@ fn afterwards(
             .filter(|id| is_harmless(id))
             .map(str::to_owned)
     };
-    let Some(file) = newest(sessions, 3, &|name| id_of(name).is_some()) else { return (before, None) };
-    let Some(id) = file.file_name().and_then(|name| name.to_str()).and_then(id_of) else {
-        return (before, None);
-    };
+    let form = |name: &str| id_of(name).is_some();
+    let Some((name, file)) = newest(home, Path::new(SESSIONS), 3, &form) else { return (before, None) };
+    let Some(id) = id_of(&name) else { return (before, None) };
     let before = before.filter(|before| before.id == id);
     let earlier = before.as_ref().map(|before| before.total.clone()).unwrap_or_default();
-    let tokens =
-        File::open(&file).ok().and_then(|file| last_count(BufReader::new(file.take(TRANSCRIPT_BYTES))));
+    let tokens = last_count(BufReader::new(file.take(TRANSCRIPT_BYTES)));
     let total = tokens.map_or_else(|| earlier.clone(), |tokens| counting.count(&tokens));
     let usage = Usage { turns: 0, ..total.clone().since(&earlier) };
     let version = before.and_then(|before| before.version);
@@ -95,7 +89,7 @@ mod tests {
     #[test]
     fn the_conversation_and_what_it_used_are_found_in_its_file() {
         let dir = tempfile::tempdir().unwrap();
-        let day = dir.path().join("2026/11/17");
+        let day = dir.path().join(SESSIONS).join("2026/11/17");
         std::fs::create_dir_all(&day).unwrap();
         let id = "019a9b1c-0000-7000-8000-000000000001";
         let count = |input: u64| {
