@@ -1,8 +1,10 @@
 //! Hides secrets in what others can read.
 //!
-//! A secret is looked for in every form that programs write it in (module `forms`), all of them at once. Where two that were
-//! found overlap, both are hidden: what one leaves over could be the rest of the other.
+//! A secret is looked for in every form that programs write it in (module `forms`), all of them at once (`search`), and also where
+//! a program has broken it into lines (`broken`). Where two that were found overlap, both are hidden: what one leaves over could be
+//! the rest of the other.
 
+mod broken;
 mod forms;
 mod search;
 mod stream;
@@ -21,11 +23,15 @@ pub use stream::RedactingStream;
 /// What stands where a secret stood.
 pub const MARK: &str = "<redacted:secret>";
 
+/// What may break a form once, beside as many bytes again as it has: a line that is far in, with its break written as escapes.
+const BREAK: usize = 64;
+
 /// Knows the secrets of one dispatch, in all their forms.
 #[derive(Clone, Debug)]
 pub struct Redactor {
     /// `None` when there are no secrets: then nothing is looked for.
     forms: Option<Arc<Search>>,
+    shortest: usize,
     longest: usize,
 }
 
@@ -35,11 +41,10 @@ impl Redactor {
             secrets.into_iter().flat_map(|secret| forms::of(secret.expose())).collect();
         forms.sort();
         forms.dedup();
-        let longest = forms.iter().map(Vec::len).max().unwrap_or(0);
-        if forms.is_empty() {
-            return Ok(Self { forms: None, longest });
-        }
-        Ok(Self { forms: Some(Arc::new(Search::new(&forms)?)), longest })
+        let lengths = || forms.iter().map(Vec::len);
+        let (shortest, longest) = (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0));
+        let search = if forms.is_empty() { None } else { Some(Arc::new(Search::new(&forms)?)) };
+        Ok(Self { forms: search, shortest, longest })
     }
 
     /// Hides the secrets in a text. It stays a text: every form begins and ends between characters.
@@ -96,11 +101,14 @@ impl Redactor {
     /// Tells whether a secret is in there.
     pub fn holds(&self, bytes: &[u8]) -> bool {
         let mut holds = false;
-        if let Some(forms) = &self.forms {
-            forms.each(bytes, |_| {
-                holds = true;
-                ControlFlow::Break(())
-            });
+        let mut met = |_| {
+            holds = true;
+            ControlFlow::Break(())
+        };
+        if let Some(forms) = &self.forms
+            && forms.each(bytes, &mut met).is_continue()
+        {
+            let _ = self.each_broken(forms, bytes, &mut met);
         }
         holds
     }
@@ -119,7 +127,7 @@ impl Redactor {
     fn find(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         let mut found: Vec<Range<usize>> = Vec::new();
         let Some(forms) = &self.forms else { return found };
-        forms.each(bytes, |mut place| {
+        let _ = forms.each(bytes, |mut place| {
             // They come by their ends: a later one may begin before earlier ones.
             while let Some(last) = found.pop_if(|last| last.end >= place.start) {
                 place.start = place.start.min(last.start);
@@ -127,13 +135,46 @@ impl Redactor {
             found.push(place);
             ControlFlow::Continue(())
         });
-        found
+        let whole = found.len();
+        let _ = self.each_broken(forms, bytes, |place| {
+            found.push(place);
+            ControlFlow::Continue(())
+        });
+        if found.len() > whole { together(found) } else { found }
     }
 
-    /// Returns the length of the longest form: what a stream must see before it can be sure.
-    fn longest(&self) -> usize {
-        self.longest
+    /// Names the places of forms that go over the end of a line.
+    fn each_broken(
+        &self,
+        forms: &Search,
+        bytes: &[u8],
+        mut met: impl FnMut(Range<usize>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        broken::each(bytes, self.shortest, |joined| {
+            forms.each(joined.text(), |place| match joined.broken(place) {
+                Some(place) if place.len() <= self.longest() => met(place),
+                Some(_) | None => ControlFlow::Continue(()),
+            })
+        })
     }
+
+    /// Returns the length of the longest form with all that may break it: what a stream must see before it can be sure.
+    fn longest(&self) -> usize {
+        2 * self.longest + BREAK
+    }
+}
+
+/// Makes one of places that touch or overlap, and puts them in order.
+fn together(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    places.sort_by_key(|place| place.start);
+    let mut found: Vec<Range<usize>> = Vec::with_capacity(places.len());
+    for place in places {
+        match found.last_mut().filter(|last| last.end >= place.start) {
+            Some(last) => last.end = last.end.max(place.end),
+            None => found.push(place),
+        }
+    }
+    found
 }
 
 #[cfg(test)]

@@ -40,10 +40,13 @@ impl Search {
     }
 
     /// Names the places of forms, by their ends; of those with one end the longest. The caller may have seen enough.
-    pub(super) fn each(&self, bytes: &[u8], mut met: impl FnMut(Range<usize>) -> ControlFlow<()>) {
+    pub(super) fn each(
+        &self,
+        bytes: &[u8],
+        mut met: impl FnMut(Range<usize>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let Some(sieve) = &self.sieve else {
-            let _ = self.walk(bytes, 0, bytes.len(), &mut met);
-            return;
+            return self.walk(bytes, 0, bytes.len(), &mut met).map_continue(drop);
         };
         let (mut at, mut walked) = (0, 0);
         while let Some(block) = bytes.get(at..at + BLOCK) {
@@ -53,12 +56,10 @@ impl Search {
             }
             // What begins earlier covers an earlier block, or was on its way when the last walk ended, and then it had not.
             let from = (at + 1).saturating_sub(sieve.stride).max(walked);
-            match self.walk(bytes, from, at, &mut met) {
-                ControlFlow::Continue(end) => walked = end,
-                ControlFlow::Break(()) => return,
-            }
+            walked = self.walk(bytes, from, at, &mut met)?;
             at = walked.next_multiple_of(sieve.stride);
         }
+        ControlFlow::Continue(())
     }
 
     /// Walks until, somewhere behind `past`, nothing is on its way to become a form. Returns where that is.

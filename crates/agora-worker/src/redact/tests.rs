@@ -57,6 +57,41 @@ fn every_form_that_programs_write_is_found() {
     assert!(!redactor.holds(value.to_string().as_bytes()), "{value}");
 }
 
+/// Breaks a text into lines.
+fn broken(text: &str, width: usize, with: &str) -> String {
+    text.as_bytes().chunks(width).map(|line| str::from_utf8(line).unwrap()).collect::<Vec<_>>().join(with)
+}
+
+/// What `base64` writes, and PEM: as it is, and in the JSON, and in the JSON within JSON, of whoever ran it.
+#[test]
+fn a_secret_that_was_broken_into_lines_is_hidden_wherever_it_begins() {
+    let secret: String = ('!'..='~').collect();
+    let redactor = redactor(&[&secret]);
+    for (width, before) in [76, 64].into_iter().flat_map(|width| (0..58).map(move |before| (width, before))) {
+        let text = format!("{}{secret}{}", "x".repeat(before), "y".repeat(99));
+        for encoded in [STANDARD.encode(&text), URL_SAFE_NO_PAD.encode(&text)] {
+            for with in ["\n", "\r\n", "\n    ", "\\n", "\\\\n", "\\r\\n"] {
+                let hidden = redactor.text(&broken(&encoded, width, with)).replace(with, "");
+                let (first, last) = (before * 4 / 3 + 2, text.len() * 4 / 3 - 99 * 4 / 3 - 2);
+                let (left, right) = hidden.split_once(MARK).unwrap();
+                assert!(encoded[..first].starts_with(left) && encoded[last..].ends_with(right), "{hidden}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_broken_secret_stays() {
+    let redactor = redactor(&["hunter2!hunter2"]);
+    let form = STANDARD.encode("hunter2!hunter2");
+    let (one, two) = form.split_at(10);
+    for with in ["\n\n", "\n#", " ", "\\t", "\\", "=\n", "\nx"] {
+        let text = format!("{one}{with}{two}\nand so on\n");
+        assert_eq!(redactor.text(&text), text);
+    }
+    assert_eq!(redactor.text(&format!("a\\nb\n{one}\n{two}\nc")), format!("a\\nb\n{MARK}\nc"));
+}
+
 #[test]
 fn json_stays_json_and_keys_are_hidden_too() {
     let redactor = redactor(&["\"quoted\""]);
@@ -92,7 +127,7 @@ proptest! {
     /// Wherever the output is cut into pieces, what comes out is what the whole would have given.
     #[test]
     fn a_stream_hides_what_the_whole_would_have_hidden(
-        text in "(abcdef|abcdefgh|efghij|fgh|[a-j]|YWJjZGVm|é){0,40}",
+        text in "(abcdef|abcdefgh|efghij|fgh|[a-j]|YWJjZGVm|YWJj|ZGVm|é|\n|\\\\n|\r\n  ){0,40}",
         cuts in proptest::collection::vec(0_usize..200, 0..12),
     ) {
         let redactor = redactor(&["abcdef", "abcdefgh", "efghij"]);
@@ -114,7 +149,7 @@ proptest! {
     ) {
         let forms: Vec<Vec<u8>> = forms.into_iter().map(String::into_bytes).collect();
         let (bytes, mut found) = (text.as_bytes(), Vec::new());
-        Search::new(&forms).unwrap().each(bytes, |place| { found.push(place); ControlFlow::Continue(()) });
+        let _ = Search::new(&forms).unwrap().each(bytes, |place| { found.push(place); ControlFlow::Continue(()) });
         let expected: Vec<Range<usize>> = (1..=bytes.len())
             .filter_map(|end| {
                 let lengths = forms.iter().filter(|form| bytes[..end].ends_with(form)).map(Vec::len);
