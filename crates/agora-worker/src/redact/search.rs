@@ -7,8 +7,8 @@
 use std::ops::{ControlFlow, Range};
 
 use aho_corasick::automaton::{Automaton, StateID};
-use aho_corasick::dfa::DFA;
-use aho_corasick::{Anchored, BuildError, MatchKind, StartKind};
+use aho_corasick::nfa::contiguous::NFA;
+use aho_corasick::{Anchored, BuildError, MatchKind};
 
 /// The bytes that are looked at together.
 const BLOCK: usize = 4;
@@ -20,7 +20,8 @@ const TABLE_BITS: u32 = 18;
 /// Looks for a set of forms.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
-    automaton: DFA,
+    /// Not a table of all moves: it sees few bytes, and the table is forty times as large, hundreds of megabytes for the longest secret.
+    automaton: NFA,
     start: StateID,
     /// `None` where a form is too short for it: then everything is walked.
     sieve: Option<Sieve>,
@@ -29,12 +30,7 @@ pub(super) struct Search {
 impl Search {
     /// Gets ready. No form is empty.
     pub(super) fn new(forms: &[Vec<u8>]) -> Result<Self, BuildError> {
-        let automaton = DFA::builder()
-            .match_kind(MatchKind::Standard)
-            .start_kind(StartKind::Unanchored)
-            .prefilter(false)
-            .build(forms)?;
-        // The kind of start that it was built for.
+        let automaton = NFA::builder().match_kind(MatchKind::Standard).prefilter(false).build(forms)?;
         let start = automaton.start_state(Anchored::No).unwrap_or(StateID::ZERO);
         Ok(Self { start, sieve: Sieve::new(forms), automaton })
     }
@@ -73,16 +69,16 @@ impl Search {
         let (automaton, mut state) = (&self.automaton, self.start);
         for (place, byte) in bytes.iter().enumerate().skip(from) {
             state = automaton.next_state(Anchored::No, state, *byte);
-            if !automaton.is_special(state) {
-                continue;
-            }
-            if automaton.is_match(state) {
+            // Without a prefilter of its own, the automaton does not count this state among its special ones.
+            if state == self.start {
+                if place >= past {
+                    return ControlFlow::Continue(place + 1);
+                }
+            } else if automaton.is_match(state) {
                 let lengths = (0..automaton.match_len(state))
                     .map(|index| automaton.pattern_len(automaton.match_pattern(state, index)));
                 let end = place + 1;
                 met(end - lengths.max().unwrap_or(0)..end)?;
-            } else if state == self.start && place >= past {
-                return ControlFlow::Continue(place + 1);
             }
         }
         ControlFlow::Continue(bytes.len())
