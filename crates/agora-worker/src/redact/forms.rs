@@ -1,5 +1,7 @@
 //! The forms in which programs write a secret.
 
+use std::collections::BTreeSet;
+
 use base64::Engine;
 use base64::alphabet::{Alphabet, STANDARD, URL_SAFE};
 use base64::engine::GeneralPurpose;
@@ -9,11 +11,20 @@ use base64::engine::general_purpose::NO_PAD;
 /// ones are refused, or were forced.
 const SHORTEST: usize = 6;
 
-/// Returns every form of a secret: as it is, in JSON, in a URL, and in Base64 wherever in a longer text it begins.
+/// How often a text is put into JSON: what a tool printed as JSON is a text in an agent's log, and that log in another.
+const JSON_IN_JSON: usize = 3;
+
+/// Returns every form of a secret: as it is, in JSON, also within JSON, in a URL, and in Base64 wherever in a longer text it begins.
 pub(super) fn of(secret: &str) -> Vec<Vec<u8>> {
     let mut forms = vec![secret.to_owned()];
-    forms.extend([json(secret), json_ascii(secret), json(secret).replace('/', "\\/")]);
-    for keep in [unreserved as fn(u8) -> bool, component] {
+    let mut written =
+        BTreeSet::from([json(secret).replace('/', "\\/"), json_html(secret), secret.to_owned()]);
+    for _ in 0..JSON_IN_JSON {
+        forms.extend(written.iter().cloned());
+        written = written.iter().flat_map(|text| [json(text), json_ascii(text)]).collect();
+    }
+    forms.extend(written);
+    for keep in [unreserved as fn(u8) -> bool, component, path, address] {
         forms.extend([percent(secret, keep, false), percent(secret, keep, true)]);
     }
     forms.push(percent(secret, unreserved, false).replace("%20", "+"));
@@ -44,6 +55,13 @@ fn json_ascii(secret: &str) -> String {
     json(secret).chars().map(escape).collect()
 }
 
+/// Writes it as JSON writers do that keep it out of HTML, such as Go's.
+fn json_html(secret: &str) -> String {
+    let escape =
+        |text: String, character: char| text.replace(character, &format!("\\u{:04x}", u32::from(character)));
+    ['<', '>', '&'].into_iter().fold(json(secret), escape)
+}
+
 /// What RFC 3986 never encodes.
 fn unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
@@ -52,6 +70,16 @@ fn unreserved(byte: u8) -> bool {
 /// What JavaScript's `encodeURIComponent` does not encode.
 fn component(byte: u8) -> bool {
     unreserved(byte) || b"!'()*".contains(&byte)
+}
+
+/// What Python's `quote` does not encode.
+fn path(byte: u8) -> bool {
+    unreserved(byte) || byte == b'/'
+}
+
+/// What JavaScript's `encodeURI` does not encode.
+fn address(byte: u8) -> bool {
+    component(byte) || b";,/?:@&=+$#".contains(&byte)
 }
 
 fn percent(secret: &str, keep: fn(u8) -> bool, lower: bool) -> String {

@@ -40,7 +40,12 @@ fn every_form_that_programs_write_is_found() {
     let slashes = json_text.replace('/', "\\/");
     let percent = "p%2F%C3%A4%22s%5Cs%0A%20w%C3%B6rd%2B1%3F";
     let form = percent.replace("%20", "+");
-    for text in [secret, &json_text, python, &slashes, percent, &percent.to_lowercase(), &form] {
+    let quote = percent.replace("%2F", "/");
+    let uri = quote.replace("%2B", "+").replace("%3F", "?");
+    let lower = [percent, &quote, &uri].map(str::to_lowercase);
+    for text in
+        [secret, &json_text, python, &slashes, percent, &quote, &uri, &lower[0], &lower[1], &lower[2], &form]
+    {
         assert!(redactor.holds(text.as_bytes()), "{text}");
     }
     for before in ["", "a", "ab", "abc", "abcd"] {
@@ -51,10 +56,26 @@ fn every_form_that_programs_write_is_found() {
             }
         }
     }
+    for text in [&json_text, python, &slashes] {
+        let mut within = text.to_owned();
+        for depth in 0..3 {
+            assert!(redactor.holds(within.as_bytes()), "{depth}: {within}");
+            within = json!({"inner": within}).to_string();
+        }
+    }
     let twice = json!({"inner": json_text}).to_string();
     let mut value: Value = serde_json::from_str(&twice).unwrap();
     redactor.json(&mut value);
     assert!(!redactor.holds(value.to_string().as_bytes()), "{value}");
+}
+
+#[test]
+fn what_json_keeps_out_of_html_is_found() {
+    let redactor = redactor(&["a&b<c>d\"e"]);
+    let go = r#"a\u0026b\u003cc\u003ed\"e"#;
+    for text in [go.to_owned(), json!({"log": go}).to_string()] {
+        assert!(redactor.holds(text.as_bytes()), "{text}");
+    }
 }
 
 /// Breaks a text into lines.
