@@ -4,10 +4,11 @@ use agora_core::event::Event;
 use agora_core::question::{ItemId, Question, RawItem, RawQuestion};
 use agora_core::reason::Failure;
 use agora_core::wire::line::{Ran, Said};
+use agora_core::wire::report::Report;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::redact::Redactor;
+use crate::redact::{MARK, Redactor};
 
 /// The characters of a failure's detail.
 const LONGEST_DETAIL: usize = 4000;
@@ -26,7 +27,7 @@ pub(crate) fn redacted(said: Said, redactor: &Redactor) -> Said {
         }
         Said::SetupRan(ran) => Said::SetupRan(redacted_ran(ran, redactor)),
         Said::AdapterRan(ran) => Said::AdapterRan(redacted_ran(ran, redactor)),
-        Said::Report(report) => Said::Report(Box::new(value_by_value(*report, redactor))),
+        Said::Report(report) => Said::Report(Box::new(redacted_report(*report, redactor))),
         Said::Event(event) => Said::Event(redacted_event(event, redactor)),
     }
 }
@@ -34,6 +35,14 @@ pub(crate) fn redacted(said: Said, redactor: &Redactor) -> Said {
 fn redacted_ran(ran: Ran, redactor: &Redactor) -> Ran {
     let text = |text: String| redactor.text(&text).into_owned();
     Ran { stdout: text(ran.stdout), stderr: text(ran.stderr), ..ran }
+}
+
+fn redacted_report(report: Report, redactor: &Redactor) -> Report {
+    let mut report = value_by_value(report, redactor);
+    // What is not ours to give a type to.
+    let deferred = report.session.as_mut().and_then(|session| session.deferred.as_mut());
+    report.output.structured.iter_mut().chain(deferred).for_each(|value| redactor.json(value));
+    report
 }
 
 fn redacted_event(event: Event, redactor: &Redactor) -> Event {
@@ -64,7 +73,8 @@ fn shortened(detail: &str) -> String {
 /// apart again.
 fn redacted_question(question: Question, redactor: &Redactor) -> Question {
     let raw = RawQuestion::from(question.clone());
-    let hidden: RawQuestion = value_by_value(raw.clone(), redactor);
+    let mut hidden: RawQuestion = value_by_value(raw.clone(), redactor);
+    redactor.json(&mut hidden.partial_state);
     if hidden == raw {
         return question;
     }
@@ -92,7 +102,7 @@ fn told_apart(mut hidden: RawItem, raw: &RawItem) -> RawItem {
 
 /// What is left of a question that is nothing but secrets. Never the question itself.
 fn question_about_nothing(question: Question) -> Question {
-    let item = RawItem { question: crate::redact::MARK.to_owned(), ..RawItem::default() };
+    let item = RawItem { question: MARK.to_owned(), ..RawItem::default() };
     let raw = RawQuestion { questions: vec![item], ..RawQuestion::default() };
     Question::new(raw).unwrap_or(question)
 }
@@ -100,7 +110,7 @@ fn question_about_nothing(question: Question) -> Question {
 /// Hides secrets in every text of a value, by way of JSON, so that no field is forgotten.
 fn value_by_value<T: Serialize + DeserializeOwned + Clone>(value: T, redactor: &Redactor) -> T {
     let Ok(mut json) = serde_json::to_value(&value) else { return value };
-    redactor.json(&mut json);
+    redactor.typed_json(&mut json);
     serde_json::from_value(json).unwrap_or(value)
 }
 
@@ -135,6 +145,27 @@ mod tests {
         assert_eq!(hidden.items().len(), 2);
         assert_eq!(hidden.items()[0].options().len(), 3);
         assert_eq!(hidden.items()[0].id().as_str(), "q1");
+    }
+
+    #[test]
+    fn a_secret_that_is_a_number_is_hidden_where_the_number_is_not_ours() {
+        let secret = SecretValue::new("4155550123".to_owned(), ShortSecrets::Refuse).unwrap();
+        let redactor = Redactor::new([&secret]).unwrap();
+        let state = json!({"pin": 4_155_550_123_u64, "below": [-41_555_501_234_i64, 4_155_550_123.5, 415_555], "4155550123": null});
+        let question = json!({"questions": [{"question": "A?"}], "partialState": state});
+        let hidden = redacted_question(serde_json::from_value(question).unwrap(), &redactor);
+        let expected = json!({"pin": MARK, "below": [MARK, MARK, 415_555], MARK: null});
+        assert_eq!(hidden.partial_state(), &expected);
+
+        let at = agora_core::Timestamp::from_millis(0);
+        let mut report = Report::new("d_1".parse().unwrap(), at);
+        report.output.structured = Some(state);
+        report.output.text = "4155550123".to_owned();
+        report.usage =
+            Some(agora_core::wire::report::Usage { duration_ms: 4_155_550_123, ..Default::default() });
+        let report = redacted_report(report, &redactor);
+        assert_eq!((report.output.structured, report.output.text.as_str()), (Some(expected), MARK));
+        assert_eq!(report.usage.unwrap().duration_ms, 4_155_550_123);
     }
 
     #[test]

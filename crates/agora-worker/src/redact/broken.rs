@@ -52,7 +52,8 @@ pub(super) fn each(
         }
         let Some(mut next) = next_line(bytes, end) else { continue };
         let begin = end - bytes[done..end].iter().rev().take_while(|byte| is_letter(**byte)).count();
-        (joined.text.clear(), joined.lines.clear());
+        joined.text.clear();
+        joined.lines.clear();
         joined.add(bytes, begin..end);
         loop {
             end = next + bytes[next..].iter().take_while(|byte| is_letter(**byte)).count();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use agora_core::secret::SecretValue;
 use aho_corasick::BuildError;
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use search::Search;
 pub use stream::RedactingStream;
@@ -75,17 +75,30 @@ impl Redactor {
         Cow::Owned(hidden)
     }
 
-    /// Hides the secrets in every text of a JSON value, also in keys. Value by value, so that it stays JSON.
+    /// Hides the secrets in every text of a JSON value, also in keys, and in every number, which is a text then. Value by value, so
+    /// that it stays JSON.
     pub fn json(&self, value: &mut Value) {
+        self.walk(value, &|number| {
+            let holds = self.holds(number.to_string().as_bytes());
+            holds.then(|| Value::from(MARK))
+        });
+    }
+
+    /// The same for what has a type of ours, whose numbers are counts and times of ours and stay numbers.
+    pub(crate) fn typed_json(&self, value: &mut Value) {
+        self.walk(value, &|_| None);
+    }
+
+    fn walk(&self, value: &mut Value, instead: &dyn Fn(&Number) -> Option<Value>) {
         match value {
             Value::String(text) => {
                 if let Cow::Owned(hidden) = self.text(text) {
                     *text = hidden;
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.json(item)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.walk(item, instead)),
             Value::Object(fields) => {
-                fields.values_mut().for_each(|field| self.json(field));
+                fields.values_mut().for_each(|field| self.walk(field, instead));
                 if fields.keys().any(|key| self.holds(key.as_bytes())) {
                     let renamed = std::mem::take(fields).into_iter();
                     *fields = renamed
@@ -93,8 +106,12 @@ impl Redactor {
                         .collect::<Map<_, _>>();
                 }
             }
-            // A number or a literal cannot be hidden without being another; whoever writes one out hides it as text.
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::Number(number) => {
+                if let Some(other) = instead(number) {
+                    *value = other;
+                }
+            }
+            Value::Null | Value::Bool(_) => {}
         }
     }
 

@@ -115,11 +115,11 @@ fn what_is_no_broken_secret_stays() {
 
 #[test]
 fn json_stays_json_and_keys_are_hidden_too() {
-    let redactor = redactor(&["\"quoted\""]);
-    let mut value = json!({"a": ["x \"quoted\" y", 1, null], "\"quoted\"": {"b": "\"quoted\""}});
+    let redactor = redactor(&["\"quoted\"", "271828"]);
+    let mut value = json!({"a": ["x \"quoted\" y", 1, null, 271_828], "\"quoted\"": {"b": "\"quoted\""}});
     redactor.json(&mut value);
     let mark = MARK;
-    assert_eq!(value, json!({"a": [format!("x {mark} y"), 1, null], mark: {"b": mark}}));
+    assert_eq!(value, json!({"a": [format!("x {mark} y"), 1, null, mark], mark: {"b": mark}}));
 }
 
 #[test]
