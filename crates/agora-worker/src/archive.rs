@@ -18,6 +18,7 @@ use agora_core::wall::AGENT_ID;
 use rustix::fs::{FileType, Stat};
 use tar::{Builder, Entry, EntryType, Header};
 
+use crate::child::modes;
 use crate::patch::root::Root;
 
 /// How much of a tree is kept.
@@ -267,7 +268,7 @@ pub(crate) fn make_way(root: &Path, below: &Path) -> io::Result<()> {
 /// Removes whatever has a name. Nothing need have it.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     let done = match fs::symlink_metadata(path) {
-        Ok(data) if data.is_dir() => fs::remove_dir_all(path),
+        Ok(data) if data.is_dir() => modes::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
         Err(error) => Err(error),
     };

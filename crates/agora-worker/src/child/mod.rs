@@ -42,7 +42,7 @@ mod hold;
 mod init;
 #[cfg(target_os = "linux")]
 mod launch;
-mod modes;
+pub(crate) mod modes;
 #[cfg(target_os = "linux")]
 mod run;
 #[cfg(target_os = "linux")]

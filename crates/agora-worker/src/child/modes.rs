@@ -2,8 +2,9 @@
 //! right for that, so it is undone.
 
 use std::fs::{self, Permissions};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What the owner of a directory and of a file needs.
 const DIRECTORY: u32 = 0o700;
@@ -12,19 +13,46 @@ const FILE: u32 = 0o600;
 /// Lets the worker read and write again what is in a directory of its own. For when the program has ended.
 pub(super) fn mend(dir: &Path) {
     mend_one(dir);
-    for entry in fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok) {
-        mend_one(&entry.path());
+    for entry in entries(dir) {
+        mend_one(&entry);
     }
 }
 
 /// The same for one path alone.
-pub(super) fn mend_one(path: &Path) {
+pub(crate) fn mend_one(path: &Path) {
     // What is not ours to mend was not the program's to break.
     let Ok(about) = fs::symlink_metadata(path) else { return };
     let (needed, mode) = (if about.is_dir() { DIRECTORY } else { FILE }, about.permissions().mode());
     if !about.is_symlink() && mode & needed != needed {
         let _ = fs::set_permissions(path, Permissions::from_mode(mode | needed));
     }
+}
+
+/// The same for a directory with all that is in it, however deep.
+pub(crate) fn mend_all(dir: &Path) {
+    let mut left = vec![dir.to_owned()];
+    while let Some(path) = left.pop() {
+        mend_one(&path);
+        left.extend(entries(&path));
+    }
+}
+
+/// Removes a directory with all that is in it, also what was closed.
+pub(crate) fn remove_dir_all(dir: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            mend_all(dir);
+            fs::remove_dir_all(dir)
+        }
+        removed => removed,
+    }
+}
+
+/// Returns what is in a directory that is one itself.
+fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let is_dir = fs::symlink_metadata(dir).is_ok_and(|about| about.is_dir());
+    let entries = is_dir.then(|| fs::read_dir(dir)).into_iter().flatten().flatten();
+    entries.filter_map(Result::ok).map(|entry| entry.path())
 }
 
 #[cfg(test)]
@@ -45,5 +73,23 @@ mod tests {
         set(&dir, 0);
         mend(&dir);
         assert_eq!([mode(&dir), mode(&dir.join("closed")), mode(&dir.join("open"))], [0o700, 0o600, 0o644]);
+    }
+    #[test]
+    fn what_was_closed_goes_and_nothing_is_opened_through_a_link() {
+        let keep = tempfile::tempdir().unwrap();
+        let (dir, other) = (keep.path().join("dir"), keep.path().join("other"));
+        fs::create_dir_all(dir.join("a/b")).unwrap();
+        fs::create_dir(&other).unwrap();
+        for closed in [&other, &dir.join("a/b"), &dir.join("a")] {
+            fs::set_permissions(closed, Permissions::from_mode(0o000)).unwrap();
+        }
+        std::os::unix::fs::symlink(&other, dir.join("link")).unwrap();
+        mend_all(&dir);
+        mend_all(&dir.join("link"));
+        assert_eq!(fs::metadata(dir.join("a/b")).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(fs::metadata(&other).unwrap().permissions().mode() & 0o777, 0);
+        fs::set_permissions(dir.join("a"), Permissions::from_mode(0o000)).unwrap();
+        remove_dir_all(&dir).unwrap();
+        assert!(!dir.exists() && other.exists());
     }
 }

@@ -12,6 +12,8 @@ use agora_core::limits::SENTINEL_BYTES;
 use agora_core::question::Question;
 use agora_core::sentinel::{self, Malformed};
 
+use crate::archive;
+use crate::child::modes;
 use file::Found;
 
 /// Agora's own directory in a workspace.
@@ -44,6 +46,7 @@ pub(crate) fn read_sentinel(workspace: &Path) -> Result<Option<Question>, Unread
 /// Makes agora's directory anew, with nothing of an earlier question in it: neither a capability, nor a setup script, nor
 /// the agent's own past may ask in its name.
 pub(crate) fn clear(workspace: &Path) -> io::Result<()> {
+    reopen(workspace);
     let dir = workspace.join(DIR);
     match fs::symlink_metadata(&dir) {
         Ok(data) if data.is_dir() => {}
@@ -55,19 +58,15 @@ pub(crate) fn clear(workspace: &Path) -> io::Result<()> {
         Err(error) => return Err(error),
     }
     for name in ["needs_input.json", "resume.json", "input.json", "channel", "control"] {
-        remove(&dir.join(name))?;
+        archive::remove(&dir.join(name))?;
     }
     Ok(())
 }
 
-/// Removes whatever is at a path; a link itself, never what it points to.
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Ok(data) if data.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
+/// Opens the workspace and agora's directory in it again, for a worker that has the account that has closed them.
+pub(crate) fn reopen(workspace: &Path) {
+    modes::mend_one(workspace);
+    modes::mend_all(&workspace.join(DIR));
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ fn what_is_no_regular_file_is_never_followed_or_waited_on() {
         let error = read_sentinel(&root).unwrap_err();
         assert!(matches!(error, Unreadable::NotAFile(what) if what == expected), "{error}");
         assert!(!error.to_string().contains("hunter2"));
-        remove(&path).unwrap();
+        archive::remove(&path).unwrap();
         assert!(read_sentinel(&root).unwrap().is_none());
     }
     assert!(secret.exists(), "a link was removed, not what it points to");

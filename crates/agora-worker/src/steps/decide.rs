@@ -54,9 +54,10 @@ enum Limit {
     },
 }
 
-/// Gathers what speaks for an ending.
+/// Gathers what speaks for an ending, also out of a directory that the agent has closed.
 pub(crate) fn gather(invoked: &mut Invoked, place: &Place) -> Evidence {
     let (workspace, exit) = (&place.work(), &mut invoked.exit);
+    needs_input::reopen(workspace);
     let spoken = exit.asked.take().or_else(|| in_output(&exit.text, workspace, &place.inside().work));
     let limit = limit(&invoked.task, &invoked.ended, exit, invoked.minutes_left);
     let verdict = std::mem::replace(&mut exit.verdict, Verdict::Success);

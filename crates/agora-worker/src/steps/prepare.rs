@@ -18,6 +18,7 @@ use super::fetch;
 use super::setup::SetUp;
 use crate::adapter::{Environment, Runtime, version};
 use crate::archive;
+use crate::child::modes;
 use crate::desk::Desk;
 use crate::fault::{Fault, FetchFault, workspace};
 use crate::hashing::Hashing;
@@ -202,13 +203,9 @@ fn restore_room(
 }
 
 fn empty(dir: &Path) -> io::Result<()> {
+    modes::mend_one(dir);
     for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            fs::remove_dir_all(entry.path())?;
-        } else {
-            fs::remove_file(entry.path())?;
-        }
+        archive::remove(&entry?.path())?;
     }
     Ok(())
 }
@@ -244,7 +241,7 @@ fn baselines(carried: Option<&SealedAt>, laid: &Laid, seal: &Seal, desk: &Desk) 
 fn make_anew(home: &Path, below: &Path) -> io::Result<()> {
     archive::make_way(home, below)?;
     let path = home.join(below);
-    fs::remove_dir_all(&path)?;
+    archive::remove(&path)?;
     fs::create_dir(&path)
 }
 

@@ -8,6 +8,7 @@
 
 mod agents;
 mod bombs;
+mod closed;
 mod conversation;
 mod cost;
 mod hostile;
