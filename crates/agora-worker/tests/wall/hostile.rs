@@ -155,6 +155,8 @@ attempts = {
     "groups": lambda: any_of(glob.glob("/sys/fs/cgroup/**/cgroup.procs", recursive=True)[:9] + ["/sys/fs/cgroup/x"], write),
     "log of the kernel": lambda: open("/dev/kmsg"),
     "link to what is outside": lambda: any_of([f"{root}/ledger", "/etc/passwd"], lambda path: os.link(path, "linked")),
+    "attributes of what is outside": lambda: any_of([f"{root}/ledger", f"{root}/dispatch/out", f"{root}/other/work/file"],
+        lambda path: os.setxattr(path, "user.mark", b"x")),
     "faults": lambda: call(323, 0),
     "counters": lambda: call(298, ctypes.byref(ctypes.create_string_buffer(128)), 0, -1, -1, 0),
     "handles": lambda: call(304, -100, 0, 0),
@@ -184,7 +186,7 @@ if os.fork() == 0:
 "#;
 
 /// How many attempts those are.
-const COUNT: usize = 60;
+const COUNT: usize = 61;
 
 /// Opens a terminal as a person's would be, whom the agent is allowed to be.
 fn terminal(owner: u32) -> (OwnedFd, PathBuf) {

@@ -135,6 +135,35 @@ fn a_grant_shows_more_and_never_keys() {
     }
 }
 
+#[test]
+fn whatever_copies_attributes_goes_on_without_them() {
+    let text = "cp -a marked a && cp --preserve=all marked b && install -p marked c && mv marked $TMPDIR/d && mv $TMPDIR/d d &&
+        tar cf all.tar a b c d && mkdir out && tar xpf all.tar -C out && cp -rp out again && cat again/*";
+    for setting in settings() {
+        let dispatch = script(text).file("marked", "x");
+        let marked = dispatch.work().join("marked");
+        let flags = rustix::fs::XattrFlags::empty();
+        if rustix::fs::setxattr(&marked, "user.mark", b"mark", flags).is_err() {
+            return agora_testkit::part::skipped("the file system has no attributes");
+        }
+        let ended = setting.of(dispatch).run();
+        ended.finished();
+        let ran = ended.adapter_ran().unwrap();
+        assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("xxxx", ""), "{setting:?}");
+    }
+}
+
+#[test]
+fn what_the_files_of_others_tell_is_said() {
+    for setting in settings() {
+        let ended = setting.of(script("true")).run();
+        let open = ended.finished().wall.leaves_open;
+        let said = |what: &str| open.iter().any(|open| open.contains(what));
+        let seen = setting.level == Level::Landlock;
+        assert_eq!([said("where a link leads"), said("hearing when")], [seen; 2], "{setting:?}: {open:?}");
+    }
+}
+
 /// Lets everybody read what is below: who may is then the wall's to say.
 fn open(path: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt;

@@ -205,8 +205,12 @@ pub(crate) fn leaves_open(level: wall::Level, landlock: Option<u32>, network: wa
             let sockets = |what: &&str| !what.contains("unix sockets") && !what.contains("TCP");
             open.extend(Landlock::Yes { abi }.leaves_open().into_iter().filter(sockets).map(str::to_owned));
             open.push("seeing which processes run, and with which arguments".to_owned());
-            open.push("seeing that a file exists, its size and its dates".to_owned());
             // No version of Landlock has rights for these.
+            open.push(
+                "seeing that a file exists, its size, its dates and its attributes, and where a link leads"
+                    .to_owned(),
+            );
+            open.push("hearing when a file that its user may read is opened or changed".to_owned());
             open.push("changing the modes and dates of files of its user".to_owned());
             open.push("changing how soon other processes of its user run".to_owned());
         }

@@ -64,6 +64,8 @@ struct Calls {
     refused: &'static [u32],
     /// Shared memory, semaphores and queues, which have no path: refused where they are the machine's.
     shared: &'static [u32],
+    /// Setting and removing extended attributes. Landlock has no right for them: refused where the machine's files are in sight.
+    attributes: &'static [u32],
 }
 
 /// Calls that have the same number everywhere: the new mount calls, io_uring, others' descriptors, and what is younger.
@@ -85,6 +87,7 @@ const CALLS: Calls = Calls {
         312, 167, 168, 169, 163, 179, 164, 227, 305, 172, 173, 103, 300, 134, 180, 212,
     ],
     shared: &[29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71, 240, 241],
+    attributes: &[188, 189, 190, 197, 198, 199, 463, 466],
 };
 #[cfg(target_arch = "aarch64")]
 const CALLS: Calls = Calls {
@@ -100,6 +103,7 @@ const CALLS: Calls = Calls {
         224, 225, 142, 89, 60, 170, 112, 266, 116, 262, 42, 18,
     ],
     shared: &[194, 196, 195, 190, 193, 191, 192, 186, 189, 188, 187, 180, 181],
+    attributes: &[5, 6, 7, 14, 15, 16, 463, 466],
 };
 
 /// Puts the filter on this process, for good.
@@ -171,6 +175,10 @@ fn program(calls: &Calls, level: Level, apart: bool) -> Vec<Instruction> {
         calls.refused.iter().chain(&REFUSED_EVERYWHERE).chain(shared).copied().collect();
     refused.sort_unstable();
     program.extend(refuse_any(&refused, refuse));
+    if !apart {
+        // As on a file system that has none: `cp`, `mv`, `tar` and `install` go on without a word.
+        program.extend(refuse_any(calls.attributes, plain(RETURN, errno(Errno::NOTSUP))));
+    }
     // Its flags are in memory, where no filter can read. Without it, programs use `clone`.
     program.extend([test(IF_EQUAL, calls.clone3, 1), plain(RETURN, errno(Errno::NOSYS))]);
     let flags = [plain(LOAD, FIRST), test(IF_ANY_BIT, NEW_NAMESPACES, 1), refuse, allow];
@@ -275,7 +283,11 @@ mod tests {
             let special = [CALLS.clone3, CALLS.socket, CALLS.socketpair];
             for number in (0..1000).filter(|number| !special.contains(number)) {
                 let call = [(ARCHITECTURE, CALLS.architecture), (NUMBER, number)];
-                let expected = if listed(number) { errno(Errno::PERM) } else { ALLOW };
+                let expected = match number {
+                    _ if listed(number) => errno(Errno::PERM),
+                    _ if !apart && CALLS.attributes.contains(&number) => errno(Errno::NOTSUP),
+                    _ => ALLOW,
+                };
                 assert_eq!(answer(&program, &call), expected, "{number}");
             }
         }
