@@ -61,7 +61,11 @@ fn what_only_a_control_group_would_count_is_said_where_there_is_none() {
         let ended = run(setting, "grep -c /agora- /proc/self/cgroup; true", Some(100 << 20), None);
         let report = ended.finished();
         let grouped = ended.adapter_ran().unwrap().stdout != "0\n";
-        let said = report.wall.leaves_open.iter().any(|open| open.contains("no control group counts it"));
+        let said = report
+            .wall
+            .leaves_open
+            .iter()
+            .any(|open| open.contains("sockets and pipes: no control group counts it"));
         assert_eq!(said, !grouped, "{setting:?}: {:?}", report.wall.leaves_open);
     }
 }
