@@ -33,10 +33,24 @@ pub struct Cap {
 pub enum SnapshotError {
     #[error("it has more than {} MiB or {} entries", cap.bytes >> 20, cap.entries)]
     TooLarge { cap: Cap },
-    #[error("`{path}` holds no path that could be put back")]
+    #[error("`{}` holds no path that could be put back", shown(path))]
     Path { path: PathBuf },
-    #[error("`{path}` could not be handled")]
+    #[error("`{}` could not be handled", shown(path))]
     Io { path: PathBuf, source: io::Error },
+}
+
+/// The characters of a path in a message, at each end.
+const SHOWN: usize = 60;
+
+/// Writes a path for a person, in one line. The agent made it: it may be as long as paths get, and its middle tells the least.
+fn shown(path: &Path) -> String {
+    let text = path.to_string_lossy().replace(char::is_control, "\u{fffd}");
+    let characters = text.chars().count();
+    if characters <= 2 * SHOWN {
+        return text;
+    }
+    let end = text.chars().skip(characters - SHOWN);
+    text.chars().take(SHOWN).chain(['…']).chain(end).collect()
 }
 
 pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> SnapshotError {

@@ -77,6 +77,24 @@ fn what_is_too_much_is_not_kept() {
     assert!(matches!(unpack(packed.as_slice(), cap, other.path()), Err(SnapshotError::TooLarge { .. })));
 }
 
+#[test]
+fn a_path_that_is_too_deep_is_named_in_few_words() {
+    let keep = tempfile::tempdir().unwrap();
+    let mode = rustix::fs::Mode::RWXU;
+    let open = |dir: &std::os::fd::OwnedFd, name: &str| {
+        rustix::fs::mkdirat(dir, name, mode).unwrap();
+        rustix::fs::openat(dir, name, rustix::fs::OFlags::DIRECTORY, mode).unwrap()
+    };
+    let name = "deep\n\u{1b}[31m-ä-".repeat(15);
+    let mut dir = std::os::fd::OwnedFd::from(fs::File::open(keep.path()).unwrap());
+    for _ in 0..25 {
+        dir = open(&dir, &name);
+    }
+    let message = packed(keep.path(), WORKSPACE).unwrap_err().to_string();
+    assert!(message.chars().count() < 150 && message.contains('…'), "{message}");
+    assert!(!message.chars().any(char::is_control), "{message:?}");
+}
+
 /// Archives that no `pack` would write: each must be refused, and nothing written outside.
 #[test]
 fn a_forged_archive_writes_nothing_outside() {
