@@ -1,7 +1,7 @@
 //! A whole tree in one stream: the workspace as an agent left it, or the files of its session.
 
 use std::ffi::OsStr;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -27,17 +27,22 @@ pub(crate) enum Links {
 /// Writes everything below `root`.
 pub(crate) fn pack<W: Write>(root: &Root, cap: Cap, links: Links, into: W) -> Result<W, SnapshotError> {
     let mut packer = Packer::new(root, cap, into);
-    pack_dir(&mut packer, root, b"", links)?;
+    pack_dir(&mut packer, (root, cap), b"", links)?;
     packer.finish()
 }
 
 fn pack_dir<W: Write>(
     packer: &mut Packer<'_, W>,
-    root: &Root,
+    (root, cap): (&Root, Cap),
     dir: &[u8],
     links: Links,
 ) -> Result<(), SnapshotError> {
-    for path in root.list(dir).map_err(at(Path::new(OsStr::from_bytes(dir))))? {
+    let most = usize::try_from(cap.entries).unwrap_or(usize::MAX);
+    let listed = root.list(dir, most).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => SnapshotError::TooLarge { cap },
+        _ => at(Path::new(OsStr::from_bytes(dir)))(error),
+    });
+    for path in listed? {
         let below = Path::new(OsStr::from_bytes(&path));
         let stat = root.stat(&path).map_err(at(below))?;
         let kind = FileType::from_raw_mode(stat.st_mode);
@@ -46,7 +51,7 @@ fn pack_dir<W: Write>(
         }
         packer.put(below, &stat)?;
         if kind == FileType::Directory {
-            pack_dir(packer, root, &path, links)?;
+            pack_dir(packer, (root, cap), &path, links)?;
         }
     }
     Ok(())

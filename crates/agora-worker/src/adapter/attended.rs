@@ -20,6 +20,9 @@ use crate::patch::root::Root;
 /// How a shell says that it was hung up on.
 const HUNG_UP: i32 = 128 + Signal::HUP.as_raw();
 
+/// A directory with more than so many files is nobody's.
+const MOST: usize = 100_000;
+
 /// What the conversation is once the person has left it, and what it has used by then.
 pub(super) type Afterwards = Box<dyn FnOnce() -> (Option<SessionMark>, Option<Usage>) + Send>;
 
@@ -107,7 +110,7 @@ pub(super) fn newest(
     let root = Root::open(home).and_then(|home| home.enter(below.as_os_str().as_bytes())).ok()?;
     let (mut last, mut left) = (None, vec![(Vec::new(), depth)]);
     while let Some((dir, depth)) = left.pop() {
-        for path in root.list(&dir).unwrap_or_default() {
+        for path in root.list(&dir, MOST).unwrap_or_default() {
             let Ok(stat) = root.stat(&path) else { continue };
             let kind = FileType::from_raw_mode(stat.st_mode);
             if depth > 0 && kind == FileType::Directory {

@@ -50,14 +50,17 @@ impl Root {
         self.below(path, DIRECTORY | OFlags::NOFOLLOW)
     }
 
-    /// Returns the paths of what a directory lists, in order.
-    pub(crate) fn list(&self, path: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    /// Returns the paths of what a directory lists, in order, if that are at most so many.
+    pub(crate) fn list(&self, path: &[u8], most: usize) -> io::Result<Vec<Vec<u8>>> {
         let mut found = Vec::new();
         for entry in Dir::new(self.dir(path)?)? {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
             if !matches!(name, b"." | b"..") {
                 found.push(join(path, name));
+            }
+            if found.len() > most {
+                return Err(io::ErrorKind::FileTooLarge.into());
             }
         }
         found.sort();

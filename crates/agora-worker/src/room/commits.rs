@@ -12,6 +12,7 @@ use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
 
 use super::packed::{self, Names, Unread};
+use crate::patch::root::Root;
 use crate::redact::Redactor;
 
 /// Objects of one agent: some thousand commits.
@@ -105,9 +106,8 @@ pub(crate) fn pack(
     head: &str,
     out: &mut dyn Write,
 ) -> Result<HashSet<String>, Unkept> {
-    let objects = work.join(".git/objects");
     let mut kept = Kept { redactor, out, names: HashSet::new(), bytes: 0, inflated: 0 };
-    for name in names(&objects.join("pack"))?.into_iter().filter(|name| name.ends_with(".pack")) {
+    for name in names(work, ".git/objects/pack")?.into_iter().filter(|name| name.ends_with(".pack")) {
         let pack = read(work, &format!(".git/objects/pack/{name}"), BYTES)?;
         let objects = packed::objects(&pack, Names::of(head)).map_err(|unread| match unread {
             Unread::Malformed => Unkept::Malformed,
@@ -118,8 +118,8 @@ pub(crate) fn pack(
             kept.take(&object.id, &alone, &object.whole)?;
         }
     }
-    for dir in names(&objects)?.into_iter().filter(|name| is_hex(name) && name.len() == 2) {
-        for rest in names(&objects.join(&dir))?.into_iter().filter(|name| is_hex(name)) {
+    for dir in names(work, ".git/objects")?.into_iter().filter(|name| is_hex(name) && name.len() == 2) {
+        for rest in names(work, &format!(".git/objects/{dir}"))?.into_iter().filter(|name| is_hex(name)) {
             let id = format!("{dir}{rest}");
             if !is_id(&id) {
                 continue;
@@ -141,14 +141,13 @@ pub(crate) fn others(work: &Path, own: &HashSet<String>, head: &str, redactor: &
     let mut found: BTreeMap<String, String> =
         packed.map(|(commit, name)| (name.to_owned(), commit.to_owned())).collect();
     // What is loose goes before what is packed.
-    let is_plain = fs::symlink_metadata(work.join(".git/refs")).is_ok_and(|data| data.is_dir());
-    let mut waiting = if is_plain { vec!["refs/heads".to_owned(), STASH.to_owned()] } else { Vec::new() };
+    let mut waiting = vec!["refs/heads".to_owned(), STASH.to_owned()];
     for _ in 0..OBJECTS {
         let Some(name) = waiting.pop() else { break };
         if let Ok(Some(commit)) = text(work, &name) {
             found.insert(name, commit);
         } else {
-            let below = names(&work.join(".git").join(&name)).unwrap_or_default();
+            let below = names(work, &format!(".git/{name}")).unwrap_or_default();
             waiting.extend(below.into_iter().map(|part| format!("{name}/{part}")));
         }
     }
@@ -193,20 +192,48 @@ fn is_hex(name: &str) -> bool {
     name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Lists a directory that is one itself. One that is not there is empty.
-fn names(dir: &Path) -> Result<Vec<String>, Unkept> {
-    match fs::symlink_metadata(dir) {
-        Ok(data) if data.is_dir() => {}
-        Ok(_) => return Err(Unkept::Malformed),
-        Err(_) => return Ok(Vec::new()),
-    }
-    let mut names = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        names.extend(entry?.file_name().into_string());
-        if names.len() > OBJECTS {
-            return Err(Unkept::TooLarge);
+/// Lists a directory that is reached without a link. One that is not there is empty.
+fn names(work: &Path, below: &str) -> Result<Vec<String>, Unkept> {
+    let paths = match Root::open(work)?.list(below.as_bytes(), OBJECTS) {
+        Ok(paths) => paths,
+        Err(error) => {
+            return match error.kind() {
+                io::ErrorKind::NotFound => Ok(Vec::new()),
+                io::ErrorKind::FileTooLarge => Err(Unkept::TooLarge),
+                _ => Err(Unkept::Malformed),
+            };
+        }
+    };
+    let name = |path: &Vec<u8>| String::from_utf8(path[below.len() + 1..].to_vec()).ok();
+    Ok(paths.iter().filter_map(name).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn no_object_is_looked_for_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (work, foreign) = (dir.path().join("work"), dir.path().join("foreign"));
+        let redactor = Redactor::new([]).unwrap();
+        for (link, packed) in [(".git/objects", "pack"), (".git/objects/pack", ""), (".git", "objects/pack")]
+        {
+            for there in [false, true] {
+                fs::create_dir_all(work.join(link).parent().unwrap()).unwrap();
+                fs::create_dir_all(foreign.join(packed)).unwrap();
+                if there {
+                    fs::write(foreign.join(packed).join("x.pack"), "PACK").unwrap();
+                }
+                symlink(&foreign, work.join(link)).unwrap();
+                // Whether there is something tells as little as what it is.
+                let packed = pack(&work, &redactor, &"0".repeat(40), &mut Vec::new());
+                assert!(matches!(packed, Err(Unkept::Malformed)), "{link} {there}: {packed:?}");
+                fs::remove_dir_all(&work).unwrap();
+                fs::remove_dir_all(&foreign).unwrap();
+            }
         }
     }
-    names.sort();
-    Ok(names)
 }
