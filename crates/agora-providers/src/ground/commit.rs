@@ -21,6 +21,9 @@ use crate::git::layout::{Layout, top_of};
 use crate::git::{Git, GitError};
 use crate::home::make_private;
 
+/// What is in a commit is what is there: no filter, no conversion, whatever its attributes say. This goes before all of them.
+const AS_IT_IS: &str = "* -text -ident -filter !working-tree-encoding\n";
+
 impl Taker<'_> {
     /// Takes a commit of the repository that a directory lies in.
     pub(super) fn take_commit(&self, dir: &Path, rev: &str) -> Result<Ground, GroundError> {
@@ -109,29 +112,26 @@ impl Taker<'_> {
         let broken = |error| GroundError::Unavailable(unavailable("write", &files, error));
         self.start().map_err(broken)?;
         fs::write(self.staged.join(GONE), b"").map_err(broken)?;
-        let index = self.staged.join("index");
-        let nothing =
-            line(&git.call(&layout.own, "hash-object").run(["-t", "tree", "/dev/null"]).map_err(said)?);
-        // What is in the commit is what is there: no filter, no conversion, nothing that attributes say.
+        let author = self.author(&layout.own, layout);
+        let repository = Repository { layout, author: author.as_ref(), owner: self.owner };
+        let git_dir = files.join(".git");
+        repository.make(&git_dir)?;
+        let (index, attributes) = (self.staged.join("index"), git_dir.join("info/attributes"));
+        fs::write(&attributes, AS_IT_IS).map_err(broken)?;
+        // In the repository that was just made nothing is configured that runs, and nothing of the user's is written.
         git.call(&files, "read-tree")
-            .env("GIT_DIR", &layout.own)
+            .env("GIT_DIR", &git_dir)
             .env("GIT_WORK_TREE", &files)
             .env("GIT_INDEX_FILE", &index)
-            .env("GIT_ATTR_SOURCE", nothing)
-            .set("filter.lfs.smudge=")
-            .set("filter.lfs.process=")
-            .set("filter.lfs.required=false")
-            .set("core.autocrlf=false")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
             .run(["--reset", "-u", &commit])
-            .map_err(said)?;
+            .map_err(|error| not_whole(git, layout, &commit, error))?;
+        fs::remove_file(&attributes).map_err(broken)?;
         let left_out = match (self.never, tree) {
             (Some(never), Some(tree)) => take_away(never, tree, &files).map_err(broken)?,
             (None, _) | (_, None) => Vec::new(),
         };
-        let author = self.author(&layout.own, layout);
-        let repository = Repository { layout, author: author.as_ref(), owner: self.owner };
-        repository.make(&files.join(".git"))?;
-        let git_dir = files.join(".git");
         fs::rename(&index, git_dir.join("index")).map_err(broken)?;
         fs::write(git_dir.join("HEAD"), format!("{commit}\n")).map_err(broken)?;
         let files_count = own(&files, self.owner).map_err(broken)?;
@@ -233,7 +233,9 @@ fn own(dir: &Path, owner: Owner) -> io::Result<u64> {
 pub(super) fn resolve(git: &Git, dir: &Path, rev: &str) -> Result<String, GroundError> {
     let arguments = ["--verify", "--quiet", "--end-of-options"].map(OsString::from);
     let rev_of = OsString::from(format!("{rev}^{{commit}}"));
-    let resolved = git.call(dir, "rev-parse").run(arguments.into_iter().chain([rev_of]));
+    // Whatever is not there is not fetched into the user's repository.
+    let call = git.call(dir, "rev-parse").env("GIT_NO_LAZY_FETCH", "1");
+    let resolved = call.run(arguments.into_iter().chain([rev_of]));
     resolved.map(|out| line(&out)).map_err(|error| match error {
         // That there is none is no complaint: it was told to be quiet about it.
         GitError::Failed { said, .. } if said.is_empty() => GroundError::Refused {
@@ -244,6 +246,15 @@ pub(super) fn resolve(git: &Git, dir: &Path, rev: &str) -> Result<String, Ground
         },
         error => said(error),
     })
+}
+
+/// Says why a commit was not taken: what a repository left where it was cloned from is not fetched into it unasked.
+fn not_whole(git: &Git, layout: &Layout, commit: &str, error: GitError) -> GroundError {
+    let promised = git.call(&layout.own, "config").run(["--get-regexp", r"^remote\..*\.promisor$"]);
+    let hint = promised.is_ok().then(|| {
+        format!("the repository was cloned in part: `git archive {commit} >/dev/null` in it fetches what that commit lacks")
+    });
+    GroundError::Git { what: error.to_string(), hint }
 }
 
 fn hidden(error: &GitError, url: &str, plain: &str) -> String {

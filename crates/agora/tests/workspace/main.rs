@@ -15,6 +15,7 @@ mod private;
 mod rewritten;
 mod sees;
 mod support;
+mod taken;
 mod thread;
 mod told;
 mod trouble;
