@@ -89,7 +89,7 @@ impl fmt::Display for Short {
 }
 
 /// Writes a byte as two hex digits.
-fn pair(byte: u8) -> [u8; 2] {
+pub(crate) fn pair(byte: u8) -> [u8; 2] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
 }

@@ -4,6 +4,7 @@ pub mod index;
 pub mod patch;
 pub mod pattern;
 pub mod sight;
+mod split;
 
 use pattern::{Pattern, Steps};
 

@@ -118,10 +118,7 @@ impl LocalGrounds {
     /// Looks at each file that a repository tracks, or that a plain directory had. Of more than some thousand: none.
     fn look(&self, ground: &Ground, source: &Path) -> io::Result<Vec<Look>> {
         let paths = match Layout::of(source)? {
-            Some(layout) => {
-                let index = read_capped(&layout.own.join("index"), LIST_BYTES).ok().flatten();
-                agora_core::git::index::tracked(&index.unwrap_or_default()).unwrap_or_default()
-            }
+            Some(layout) => repository::tracked_up_to(&layout, LIST_BYTES),
             None => {
                 let Some(base) = &ground.base else { return Ok(Vec::new()) };
                 let listed = self.home.root().join(BASES).join(base).join("index");

@@ -236,8 +236,13 @@ impl Repository<'_> {
 /// Reads which paths a repository tracks. What cannot be read tracks nothing.
 pub(super) fn tracked(layout: &Layout) -> Vec<Box<[u8]>> {
     const INDEX_BYTES: u64 = 256 << 20;
-    let index = read_capped(&layout.own.join("index"), INDEX_BYTES).ok().flatten().unwrap_or_default();
-    agora_core::git::index::tracked(&index).unwrap_or_default()
+    tracked_up_to(layout, INDEX_BYTES)
+}
+
+/// Reads which paths a repository tracks, if no file that says it is larger than this.
+pub(super) fn tracked_up_to(layout: &Layout, most: u64) -> Vec<Box<[u8]>> {
+    let read = |name: &str| read_capped(&layout.own.join(name), most).ok().flatten();
+    agora_core::git::index::tracked(&read("index").unwrap_or_default(), read).unwrap_or_default()
 }
 
 /// Reads which commit HEAD names, without git's help. `None` before the first commit.

@@ -73,19 +73,21 @@ impl Rules {
         let exclude = repository
             .as_deref()
             .and_then(|git| root.read(&join(git, b"info/exclude"), RULES_BYTES.min(allowance.rules)).ok());
-        let index =
-            repository.as_deref().and_then(|git| root.read(&join(git, b"index"), allowance.index).ok());
         for read in [&here, &exclude].into_iter().flatten() {
             allowance.rules = allowance.rules.saturating_sub(read.len() as u64);
         }
-        allowance.index =
-            allowance.index.saturating_sub(index.as_ref().map_or(0, |index| index.len() as u64));
+        let mut of_git = |name: &str| {
+            let read = root.read(&join(repository.as_deref()?, name.as_bytes()), allowance.index).ok()?;
+            allowance.index = allowance.index.saturating_sub(read.len() as u64);
+            Some(read)
+        };
+        let tracked = of_git("index").and_then(|index| index::tracked(&index, of_git).ok());
         Some(Rc::new(Self {
             outer,
             prefix: if path.is_empty() { 0 } else { path.len() + 1 },
             here: rules(&here.unwrap_or_default()),
             exclude: rules(&crate::room::not_laid(&exclude.unwrap_or_default())),
-            tracked: index.and_then(|index| index::tracked(&index).ok()).map(sorted),
+            tracked: tracked.map(sorted),
             steps: Rc::clone(&allowance.steps),
         }))
     }

@@ -97,8 +97,8 @@ fn what_was_ignored_at_the_start_stays_out_and_is_named() {
     assert_eq!(left_out, [(".env", Why::IgnoredBefore), ("dist", Why::IgnoredBefore)]);
 }
 
-/// A repository with an index of each version that git writes.
-fn tracked(version: &str, nested: &str) {
+/// A repository with an index of each version that git writes, also of one that stands on another file.
+fn tracked(version: &str, nested: &str, split: bool) {
     let work = Work::prepared(|root| {
         let dir = root.join(nested);
         fs::create_dir_all(&dir).unwrap();
@@ -114,6 +114,10 @@ fn tracked(version: &str, nested: &str) {
         git(&dir, &["init", "-q"]).unwrap();
         git(&dir, &["update-index", "--index-version", version]).unwrap();
         git(&dir, &["add", "dist/tracked", "dist/tracked-too", "a.log"]).unwrap();
+        if split {
+            git(&dir, &["config", "splitIndex.maxPercentChange", "100"]).unwrap();
+            git(&dir, &["update-index", "--split-index"]).unwrap();
+        }
         fs::write(dir.join(".gitignore"), "dist/\n*.log\n").unwrap();
         fs::write(dir.join(".git/info/exclude"), "excluded\n").unwrap();
     });
@@ -145,9 +149,12 @@ fn tracked(version: &str, nested: &str) {
 #[test]
 fn what_git_tracks_counts_although_it_is_ignored() {
     for version in ["2", "3", "4"] {
-        tracked(version, "");
+        for split in [false, true] {
+            tracked(version, "", split);
+        }
     }
-    tracked("2", "nested/repository");
+    tracked("2", "nested/repository", false);
+    tracked("4", "nested/repository", true);
 }
 
 #[test]

@@ -177,6 +177,41 @@ fn chosen_ignored_files_come_along_and_credentials_do_not() {
     assert!(said(&again).contains(&"notes.txt".to_owned()), "{again:#}");
 }
 
+/// Of an index that is split only the latest changes are in the file of that name.
+#[test]
+fn an_index_that_stands_on_another_file_is_the_same_index() {
+    for (version, format) in ["2", "4"].into_iter().zip(["sha1", "sha256"]) {
+        let user = User::new(Mode::Layers);
+        let dir = user.cli.work().join("main");
+        user.git(&user.cli.work(), &["init", "--quiet", &format!("--object-format={format}"), "main"]);
+        user.git(&dir, &["config", "splitIndex.maxPercentChange", "100"]);
+        user.git(&dir, &["update-index", "--index-version", version]);
+        // Each is taken only because git tracks it.
+        for path in ["a.pem", "b.pem", "deep/c.pem", "d.pem"] {
+            user.put(&dir, path, "not really\n");
+        }
+        user.git(&dir, &["add", "-A"]);
+        user.git(&dir, &["commit", "--quiet", "-m", "first"]);
+        user.git(&dir, &["update-index", "--split-index"]);
+        user.put(&dir, "b.pem", "staged\n");
+        user.put(&dir, "new.pem", "new\n");
+        user.git(&dir, &["add", "b.pem", "new.pem"]);
+        user.git(&dir, &["rm", "--quiet", "--cached", "d.pem"]);
+        let index = fs::read(dir.join(".git/index")).unwrap();
+        assert!(!index.windows(5).any(|name| name == b"a.pem"), "it is split");
+        let before = Untouched::look(&user, &dir);
+        let result = user
+            .dispatch(&dir, "git status --porcelain; echo ---; find . -name '*.pem' | sort; echo w >> a.pem");
+        let users = user.git(&dir, &["--no-optional-locks", "status", "--porcelain"]);
+        let users: Vec<&str> = users.lines().filter(|line| *line != "?? d.pem").collect();
+        let files = ["---", "./a.pem", "./b.pem", "./deep/c.pem", "./new.pem"];
+        assert_eq!(said(&result), [&users[..], &files].concat(), "{version}");
+        assert_eq!(result["workspace"]["leftOut"], serde_json::json!(["d.pem"]));
+        assert_eq!(crate::support::patched(&user), ["a.pem"]);
+        assert_eq!(Untouched::look(&user, &dir), before, "{version}");
+    }
+}
+
 #[test]
 fn an_ordinary_user_gets_the_same() {
     for mode in MODES {
