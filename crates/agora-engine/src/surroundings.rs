@@ -16,19 +16,45 @@ use crate::settings::Settings;
 /// where tools are looked for; an agent gets another one.
 const HARMLESS: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "TERM", "TZ"];
 
-/// What the host's git gets: whose it is, and how it reaches other machines when somebody names a URL.
-const GITS: [&str; 10] = [
+/// What the host's git gets: whose it is, and how it reaches other machines when somebody names a URL, or asks who one is there.
+const GITS: [&str; 33] = [
     "PATH",
     "HOME",
     "USER",
     "XDG_CONFIG_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_RUNTIME_DIR",
     "SSH_AUTH_SOCK",
+    "SSH_ASKPASS",
+    "SSH_ASKPASS_REQUIRE",
+    "GIT_ASKPASS",
     "GIT_SSH",
     "GIT_SSH_COMMAND",
+    "GIT_SSH_VARIANT",
     "GIT_CONFIG_GLOBAL",
     "GIT_CONFIG_SYSTEM",
     "GIT_CONFIG_NOSYSTEM",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "KRB5CCNAME",
+    "GNUPGHOME",
+    "PASSWORD_STORE_DIR",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
 ];
+
+/// And whatever is called so: certificates, and how to get through a proxy.
+const GITS_BEGIN: [&str; 2] = ["GIT_SSL_", "GIT_PROXY_"];
 
 /// Tells a carrier, which is in no project's directory, whose work it carries.
 pub const PROJECT_DIR: &str = "AGORA_PROJECT_DIR";
@@ -76,17 +102,17 @@ impl Surroundings {
         let harmless = |name: &OsStr| {
             name.to_str().is_some_and(|name| HARMLESS.contains(&name) || name.starts_with("LC_"))
         };
+        let gits = |name: &OsStr| {
+            let begins = |name: &str| GITS_BEGIN.iter().any(|begin| name.starts_with(begin));
+            name.to_str().is_some_and(|name| GITS.contains(&name) || begins(name))
+        };
         let names = Vendor::ALL.into_iter().flat_map(Vendor::variables);
         Ok(Self {
             home: std::path::absolute(&home).unwrap_or(home),
             settings: base("XDG_CONFIG_HOME", ".config").map(|config| config.join("agora/agora.toml")),
             project_dir: variable(PROJECT_DIR).map(PathBuf::from),
             environment: variables.iter().filter(|(name, _)| harmless(name)).cloned().collect(),
-            git_environment: variables
-                .iter()
-                .filter(|(name, _)| name.to_str().is_some_and(|name| GITS.contains(&name)))
-                .cloned()
-                .collect(),
+            git_environment: variables.iter().filter(|(name, _)| gits(name)).cloned().collect(),
             logins: names.filter_map(|name| login(name, variable(name)?)).collect(),
             path: variable("PATH"),
             sockets: sockets(variable),
@@ -209,6 +235,25 @@ mod tests {
         let usual = sockets(&[user, ("XDG_RUNTIME_DIR", "/run/user/7")]);
         assert!(usual.contains(&"/run/user/7/podman/podman.sock".into()), "{usual:?}");
         assert_eq!(usual[0], Path::new("/var/run/docker.sock"));
+    }
+
+    #[test]
+    fn git_gets_what_it_reaches_other_machines_with() {
+        let gets = [
+            ("HOME", "/home/ann"),
+            ("https_proxy", "http://proxy:3128"),
+            ("NO_PROXY", "localhost"),
+            ("GIT_SSL_CAINFO", "/ca.pem"),
+            ("SSL_CERT_FILE", "/ca.pem"),
+            ("GIT_ASKPASS", "/bin/ask"),
+            ("SSH_AUTH_SOCK", "/agent"),
+            ("GIT_SSH_COMMAND", "ssh -F /dev/null"),
+        ];
+        // Neither a key, nor another repository than the one that is meant.
+        let not = [("ANTHROPIC_API_KEY", "x"), ("GIT_DIR", "/x"), ("GIT_INDEX_FILE", "/x")];
+        let around = among(&[&gets[..], &not].concat()).unwrap();
+        let passed = around.git_environment.iter().map(|(name, _)| name.to_str().unwrap());
+        assert!(passed.eq(gets.map(|(name, _)| name)), "{:?}", around.git_environment);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::copy::Owner;
 use super::repository::Repository;
 use super::take::{FILES, GONE, Taker, refused, unavailable};
 use crate::git::config::without_user;
-use crate::git::host::line;
+use crate::git::host::{Call, line};
 use crate::git::layout::{Layout, top_of};
 use crate::git::{Git, GitError};
 use crate::home::make_private;
@@ -39,7 +39,7 @@ impl Taker<'_> {
         let layout = Layout::of(&top).map_err(|error| refused(&top, &error))?;
         let layout = layout.ok_or_else(|| refused(&top, &io::Error::other("it is no repository")))?;
         let git = self.git_for("--base")?;
-        let commit = resolve(git, &layout.own, rev)?;
+        let commit = resolve(git.call(&layout.own, "rev-parse"), rev)?;
         self.check_out(git, &layout, commit, source, Some(&top))
     }
 
@@ -54,22 +54,34 @@ impl Taker<'_> {
         let here = on_this_machine(url);
         here.as_deref().map_or(Ok(()), |dir| self.may_show(dir))?;
         let tree = here.and_then(working_tree);
-        let (cache, lock) = self.cache(git, url)?;
         let broken = |error: GitError| GroundError::Git {
             what: format!("`{plain}` could not be fetched: {}", hidden(&error, url, &plain)),
             hint: Some("see whether `git ls-remote` of it works here".to_owned()),
         };
-        let fetch = |what: &[&str]| {
-            let always = ["--quiet", "--force", "--no-tags", "--no-write-fetch-head", "--", url];
-            git.call(&cache, "fetch").run(always.iter().chain(what).copied())
+        let there = There::ask(git, self.home, url).map_err(broken)?;
+        if rev.is_none() && there.head.is_none() {
+            return Err(there.without_head(&plain));
+        }
+        let Some(id) = there.any() else { return Err(there.without_head(&plain)) };
+        let (cache, lock) = self.cache(git, url, id)?;
+        let in_cache = |name| git.call(&cache, name).env("GIT_DIR", &cache);
+        let fetch = |more: &[&str]| {
+            let always = ["--quiet", "--force", "--no-tags", "--no-write-fetch-head", "--update-shallow"];
+            in_cache("fetch").run(always.iter().chain(more))
         };
-        fetch(&["+HEAD:refs/agora-cache/HEAD", "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"])
-            .map_err(broken)?;
+        // What is gone there goes here: its name may be a directory of names by now.
+        let mut all = vec!["--prune", "--", url, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
+        all.extend(there.head.is_some().then_some("+HEAD:refs/agora-cache/HEAD"));
+        if cache.join("shallow").exists() {
+            // As much as there is now: it may have been made whole.
+            all.insert(0, "--unshallow");
+        }
+        fetch(&all).map_err(broken)?;
         if let Some(rev) = rev.filter(|rev| super::repository::is_id(rev)) {
             // A commit that no branch ends in may be had by its id, if the other side likes.
-            let _ = fetch(&[rev]);
+            let _ = fetch(&["--", url, rev]);
         }
-        let commit = resolve(git, &cache, rev.unwrap_or("refs/agora-cache/HEAD"))?;
+        let commit = resolve(in_cache("rev-parse"), rev.unwrap_or("refs/agora-cache/HEAD"))?;
         let source = Source::Url { url: plain, rev: commit.clone() };
         // Others may read beside us; what is fetched next waits until the refs are copied.
         flock(&lock, FlockOperation::LockShared)
@@ -79,15 +91,18 @@ impl Taker<'_> {
     }
 
     /// Returns the directory of a URL's cached repository, made when it is not there, and what it is held with: git gives up where two
-    /// fetch into one.
-    fn cache(&self, git: &Git, url: &str) -> Result<(PathBuf, fs::File), GroundError> {
-        let dir = cache_of(self.home, url);
+    /// fetch into one. It has ids like this one.
+    fn cache(&self, git: &Git, url: &str, id: &str) -> Result<(PathBuf, fs::File), GroundError> {
+        let dir = cache_of(self.home, url, id);
         let broken = |error| GroundError::Unavailable(unavailable("make", &dir, error));
         make_private(&dir).map_err(broken)?;
         let lock = fs::File::create(dir.join("agora.lock")).map_err(broken)?;
         flock(&lock, FlockOperation::LockExclusive).map_err(|error| broken(error.into()))?;
         if !dir.join("HEAD").exists() {
-            git.call(&dir, "init").run(["--quiet", "--bare", "."]).map_err(said)?;
+            let format = if is_sha256(id) { "--object-format=sha256" } else { "--object-format=sha1" };
+            // Refs are copied from it as files, whatever the user prefers.
+            let call = git.call(&dir, "init").env("GIT_DEFAULT_REF_FORMAT", "files");
+            call.run(["--quiet", "--bare", "--template=", format, "."]).map_err(said)?;
         }
         Ok((dir, lock))
     }
@@ -148,6 +163,56 @@ impl Taker<'_> {
     }
 }
 
+/// What a repository says that it has, before anything of it is fetched.
+struct There {
+    head: Option<String>,
+    /// Branches and tags, each with its id.
+    refs: Vec<(String, String)>,
+}
+
+impl There {
+    fn ask(git: &Git, home: &Path, url: &str) -> Result<Self, GitError> {
+        // In no repository: one that the home lies in has nothing to say about it.
+        let call = git.call(home, "ls-remote").env("GIT_DIR", "/dev/null");
+        let listed = call.run(["--quiet", "--", url, "HEAD", "refs/heads/*", "refs/tags/*"])?;
+        let listed = String::from_utf8_lossy(&listed);
+        let lines = listed.lines().filter_map(|line| line.split_once('\t'));
+        let mut refs: Vec<(String, String)> =
+            lines.map(|(id, name)| (name.to_owned(), id.to_owned())).collect();
+        let head = refs.iter().position(|(name, _)| name == "HEAD").map(|at| refs.remove(at).1);
+        Ok(Self { head, refs })
+    }
+
+    /// Returns the id of something that is there. All have the same form.
+    fn any(&self) -> Option<&str> {
+        self.head.as_deref().or_else(|| Some(&*self.refs.first()?.1))
+    }
+
+    fn without_head(&self, plain: &str) -> GroundError {
+        /// More are not named.
+        const NAMED: usize = 5;
+        if self.any().is_none() {
+            let hint = Some("name one that has".to_owned());
+            return GroundError::Refused { what: format!("the repository `{plain}` has no commit"), hint };
+        }
+        let branches = self.refs.iter().filter_map(|(name, _)| name.strip_prefix("refs/heads/"));
+        let named: Vec<String> = branches.take(NAMED).map(|name| format!("`{name}`")).collect();
+        GroundError::Refused {
+            what: format!(
+                "the repository `{plain}` has no default branch: its HEAD names one that is not there"
+            ),
+            hint: Some(match named.is_empty() {
+                true => "name a tag or a commit of it with `--base`".to_owned(),
+                false => format!("name another with `--base`: there is {}", named.join(", ")),
+            }),
+        }
+    }
+}
+
+fn is_sha256(id: &str) -> bool {
+    id.len() == 64
+}
+
 /// Finds the directory that a URL names on this machine, as git does: with the bytes that a URL spells out.
 fn on_this_machine(url: &str) -> Option<PathBuf> {
     let Some(path) = url.strip_prefix("file://") else { return fs::canonicalize(url).ok() };
@@ -197,18 +262,19 @@ fn take_away(never: &Never, tree: &Path, files: &Path) -> io::Result<Vec<String>
     Ok(taken)
 }
 
-/// Names the directory of a URL's cached repository.
-fn cache_of(home: &Path, url: &str) -> PathBuf {
-    let hash = ContentHash::of(without_user(url).as_bytes()).to_string();
+/// Names the directory of a URL's cached repository, which has ids like this one. One that comes to have others begins anew.
+fn cache_of(home: &Path, url: &str, id: &str) -> PathBuf {
+    let format = if is_sha256(id) { "sha256 " } else { "" };
+    let hash = ContentHash::of(format!("{format}{}", without_user(url)).as_bytes()).to_string();
     let name: String = hash.rsplit(':').next().unwrap_or_default().chars().take(20).collect();
     home.join("repositories").join(name)
 }
 
 /// Lets the repository of a ground borrow from where the fetched one is now: the home may have been moved since it was made. Nobody
 /// works there meanwhile: a ground is one thread's, and its next worker has not started.
-pub(super) fn borrow_again(home: &Path, url: &str, files: &Path) -> io::Result<()> {
+pub(super) fn borrow_again(home: &Path, url: &str, rev: &str, files: &Path) -> io::Result<()> {
     let info = files.join(".git/objects/info");
-    let objects = fs::canonicalize(cache_of(home, url).join("objects"))?;
+    let objects = fs::canonicalize(cache_of(home, url, rev).join("objects"))?;
     let line = [objects.as_os_str().as_encoded_bytes(), b"\n"].concat();
     if fs::read(info.join("alternates"))? == line {
         return Ok(());
@@ -230,12 +296,12 @@ fn own(dir: &Path, owner: Owner) -> io::Result<u64> {
     Ok(count)
 }
 
-pub(super) fn resolve(git: &Git, dir: &Path, rev: &str) -> Result<String, GroundError> {
+/// Asks `rev-parse`, where that was prepared, which commit is meant.
+pub(super) fn resolve(call: Call, rev: &str) -> Result<String, GroundError> {
     let arguments = ["--verify", "--quiet", "--end-of-options"].map(OsString::from);
     let rev_of = OsString::from(format!("{rev}^{{commit}}"));
     // Whatever is not there is not fetched into the user's repository.
-    let call = git.call(dir, "rev-parse").env("GIT_NO_LAZY_FETCH", "1");
-    let resolved = call.run(arguments.into_iter().chain([rev_of]));
+    let resolved = call.env("GIT_NO_LAZY_FETCH", "1").run(arguments.into_iter().chain([rev_of]));
     resolved.map(|out| line(&out)).map_err(|error| match error {
         // That there is none is no complaint: it was told to be quiet about it.
         GitError::Failed { said, .. } if said.is_empty() => GroundError::Refused {

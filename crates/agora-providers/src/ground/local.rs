@@ -159,8 +159,8 @@ impl Grounds for LocalGrounds {
 
     fn locate(&self, ground: &Ground, job: &Job) -> Result<WorkspaceAt, Unavailable> {
         let dir = dir_of(self.home.root(), &job.thread_id);
-        if let Source::Url { url, .. } = &ground.source {
-            commit::borrow_again(self.home.root(), url, &dir.join(FILES))
+        if let Source::Url { url, rev } = &ground.source {
+            commit::borrow_again(self.home.root(), url, rev, &dir.join(FILES))
                 .map_err(|error| unavailable("find the repository that was fetched for", &dir, error))?;
         }
         let base = ground.base.as_ref().map(|name| self.home.root().join(BASES).join(name).join("files"));

@@ -69,9 +69,9 @@ impl LocalGrounds {
         let layout = Layout::of(Path::new(path)).ok().flatten();
         let is = match (base, &layout) {
             (None, Some(layout)) => repository::head(layout),
-            (Some(rev), Some(layout)) => {
-                Some(self.git.as_ref().and_then(|git| resolve(git, &layout.own, rev).ok())?)
-            }
+            (Some(rev), Some(layout)) => Some(
+                self.git.as_ref().and_then(|git| resolve(git.call(&layout.own, "rev-parse"), rev).ok())?,
+            ),
             (_, None) => None,
         };
         let was = ground.head.clone();

@@ -247,7 +247,8 @@ impl Taker<'_> {
     /// Finds out whose work it is: as git would, or by the repository's own word.
     pub(super) fn author(&self, root: &Path, layout: &layout::Layout) -> Option<Author> {
         let asked = self.git.and_then(|git| {
-            let ask = |key: &str| git.call(root, "config").run(["--get", key]).ok().map(|out| line(&out));
+            let call = || git.call(root, "config").env("GIT_DIR", &layout.own);
+            let ask = |key: &str| call().run(["--get", key]).ok().map(|out| line(&out));
             Some(Author { name: ask("user.name")?, email: ask("user.email")? })
         });
         asked.or_else(|| repository::author(layout))

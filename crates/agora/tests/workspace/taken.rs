@@ -1,10 +1,12 @@
 //! A commit is taken instead of a working tree: of a repository here, or of one that is fetched.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::time::SystemTime;
 
-use agora_testkit::cli::{files_below, run};
+use agora_testkit::cli::{Ran, files_below, run};
 
 use crate::support::{MODES, Mode, User, said};
 
@@ -104,4 +106,123 @@ fn what_a_clone_in_part_lacks_is_not_fetched_into_it_unasked() {
     let hint = wrong.split('`').find(|words| words.starts_with("git archive")).unwrap();
     user.git(&dir, &["-c", &format!("alias.fill=!{hint}"), "fill"]);
     assert_eq!(run("HEAD~1").success(), "one\ntwo\nthree\n");
+}
+
+/// Lets an agent look at a repository that is named by its URL.
+fn look(user: &User, dir: &Path, path: &str, base: Option<&str>) -> Ran {
+    user.agent("w", "git log --format=%s; git for-each-ref --format='%(refname)' refs/heads refs/tags; git status --short; git fsck >&2");
+    let url = format!("file://{}", dir.display());
+    let mut words = vec!["dispatch", "run", "--subagent", "w", "--workspace", &url];
+    words.extend(base.into_iter().flat_map(|base| ["--base", base]));
+    run(user.agora_command(&words).env("PATH", path))
+}
+
+#[test]
+fn what_is_gone_from_a_url_is_gone_from_its_cache() {
+    for path in PATHS {
+        let user = User::new(Mode::Layers);
+        let dir = user.repository("main");
+        user.git(&dir, &["branch", "side"]);
+        user.git(&dir, &["tag", "v1"]);
+        let all = "first\nrefs/heads/main\nrefs/heads/side\nrefs/tags/v1\n";
+        assert_eq!(look(&user, &dir, path, None).success(), all);
+        // Names of one kind become directories of names.
+        user.git(&dir, &["branch", "-m", "side", "side/deep"]);
+        user.git(&dir, &["tag", "-d", "v1"]);
+        user.git(&dir, &["tag", "v1/0"]);
+        let all = "first\nrefs/heads/main\nrefs/heads/side/deep\nrefs/tags/v1/0\n";
+        assert_eq!(look(&user, &dir, path, Some("side/deep")).success(), all);
+        assert!(look(&user, &dir, path, Some("side")).failure(2).contains("there is no commit `side`"));
+        user.git(&dir, &["branch", "-m", "side/deep", "side"]);
+        let all = "first\nrefs/heads/main\nrefs/heads/side\nrefs/tags/v1/0\n";
+        assert_eq!(look(&user, &dir, path, None).success(), all);
+    }
+}
+
+/// How the other side keeps what it has, and what the user's own git prefers.
+#[test]
+fn a_url_is_fetched_from_whatever_repository_it_is() {
+    let seen = "first\nrefs/heads/main\n";
+    for (name, global, path) in [
+        ("sha256", "", PATHS[0]),
+        ("sha256", "", PATHS[1]),
+        ("sha1", "[init]\ndefaultObjectFormat = sha256", PATHS[1]),
+        ("sha1", "[init]\ndefaultRefFormat = reftable", PATHS[1]),
+        ("sha1", "[safe]\nbareRepository = explicit", PATHS[0]),
+        ("sha1", "[safe]\nbareRepository = explicit", PATHS[1]),
+    ] {
+        let user = User::new(Mode::Layers);
+        let dir = user.cli.work().join("main");
+        user.git(&user.cli.work(), &["init", "--quiet", &format!("--object-format={name}"), "main"]);
+        user.put(&dir, "a.txt", "a\n");
+        user.git(&dir, &["add", "-A"]);
+        user.git(&dir, &["commit", "--quiet", "-m", "first"]);
+        let config = user.cli.work().parent().unwrap().join("home/.gitconfig");
+        let own = fs::read_to_string(&config).unwrap();
+        fs::write(&config, format!("{own}\n{global}\n")).unwrap();
+        for base in [None, Some("main"), None] {
+            assert_eq!(look(&user, &dir, path, base).success(), seen, "{name} {global} {path}");
+        }
+        // And the thread goes on: what it borrows is found again.
+        user.agora(&["continue", "@"]).success();
+    }
+}
+
+#[test]
+fn a_url_of_a_shallow_repository_is_as_shallow() {
+    for path in PATHS {
+        let user = User::new(Mode::Layers);
+        let from = user.repository("from");
+        user.git(&from, &["commit", "--quiet", "--allow-empty", "-m", "second"]);
+        let url = format!("file://{}", from.display());
+        user.git(&user.cli.work(), &["clone", "--quiet", "--depth=1", &url, "main"]);
+        let dir = user.cli.work().join("main");
+        assert_eq!(look(&user, &dir, path, None).success(), "second\nrefs/heads/main\n");
+        user.git(&from, &["commit", "--quiet", "--allow-empty", "-m", "third"]);
+        user.git(&dir, &["fetch", "--quiet", "--depth=1"]);
+        user.git(&dir, &["reset", "--quiet", "--hard", "origin/main"]);
+        assert_eq!(look(&user, &dir, path, None).success(), "third\nrefs/heads/main\n");
+        user.git(&dir, &["fetch", "--quiet", "--unshallow"]);
+        assert_eq!(look(&user, &dir, path, None).success(), "third\nsecond\nfirst\nrefs/heads/main\n");
+    }
+}
+
+#[test]
+fn a_url_without_a_default_branch_says_which_there_are() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    assert_eq!(look(&user, &dir, PATHS[0], None).success(), "first\nrefs/heads/main\n");
+    user.git(&dir, &["symbolic-ref", "HEAD", "refs/heads/gone"]);
+    let said = look(&user, &dir, PATHS[0], None).failure(2);
+    assert!(
+        said.contains("its HEAD names one that is not there") && said.contains("there is `main`"),
+        "{said}"
+    );
+    assert_eq!(look(&user, &dir, PATHS[0], Some("main")).success(), "first\nrefs/heads/main\n");
+    user.git(&dir, &["update-ref", "-d", "refs/heads/main"]);
+    for base in [None, Some("main")] {
+        let said = look(&user, &dir, PATHS[0], base).failure(2);
+        assert!(said.contains("has no commit"), "{said}");
+    }
+}
+
+#[test]
+fn a_url_is_fetched_through_the_users_proxy() {
+    let user = User::new(Mode::Layers);
+    user.agent("w", "true");
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = format!("http://{}", proxy.local_addr().unwrap());
+    let asked = std::thread::spawn(move || {
+        let mut line = String::new();
+        let (mut stream, _) = proxy.accept().unwrap();
+        BufReader::new(stream.try_clone().unwrap()).read_line(&mut line).unwrap();
+        stream
+            .write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            .unwrap();
+        line
+    });
+    let words = ["dispatch", "run", "--subagent", "w", "--workspace", "http://repository.invalid/x.git"];
+    let said = run(user.agora_command(&words).env("http_proxy", at)).failure(3);
+    assert!(said.contains("could not be fetched") && said.contains("not found"), "{said}");
+    assert!(asked.join().unwrap().starts_with("GET http://repository.invalid/x.git/info/refs"));
 }
