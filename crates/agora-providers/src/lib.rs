@@ -22,6 +22,7 @@ pub mod blob;
 pub mod clock;
 pub mod codex;
 pub mod compute;
+mod content;
 pub mod disk;
 mod dispatch_dir;
 pub mod entropy;

@@ -1,21 +1,21 @@
 //! Copies single things of a source, which may change or vanish meanwhile.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown, lchown, symlink};
 use std::path::Path;
 
 use agora_core::ground::has_agent;
 use agora_core::wall::AGENT_ID;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, fstat, futimens, ioctl_ficlone, openat,
-    statat, utimensat,
+    AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, fstat, futimens, openat, statat, utimensat,
 };
 use rustix::io::Errno;
 
 use super::index::{Entry, Kind};
 use super::pick::{Picker, SMALL};
 use super::walk::entry_of;
+use crate::content;
 
 /// How often a file is copied that changes while it is copied. Then what was read counts.
 const ROUNDS: u32 = 3;
@@ -116,10 +116,8 @@ fn file(from: &Path, to: &Path, entry: &Entry, picker: &Picker, owner: Owner) ->
             target.write_all(&content)?;
             finish(&target, &before, owner)?;
         } else {
-            let mut target = File::options().write(true).create_new(true).mode(0o600).open(to)?;
-            if ioctl_ficlone(&target, &source).is_err() {
-                io::copy(&mut source, &mut target)?;
-            }
+            let target = File::options().write(true).create_new(true).mode(0o600).open(to)?;
+            content::copy(&source, &target)?;
             finish(&target, &before, owner)?;
         }
         let after = entry_of(entry.path.clone(), Kind::File, &fstat(&source)?);
@@ -127,7 +125,7 @@ fn file(from: &Path, to: &Path, entry: &Entry, picker: &Picker, owner: Owner) ->
             return Ok(Took::Copied(before));
         }
         fs::remove_file(to)?;
-        io::Seek::rewind(&mut source)?;
+        source.rewind()?;
         round += 1;
     }
 }
@@ -144,12 +142,10 @@ fn finish(target: &File, entry: &Entry, Owner(owner): Owner) -> io::Result<()> {
 
 /// Copies a file of agora's own making, or of a repository's own directory.
 pub(super) fn plain(from: &Path, to: &Path, owner: Owner) -> io::Result<()> {
-    let mut source = File::open(from)?;
+    let source = File::open(from)?;
     let meta = source.metadata()?;
-    let mut target = File::options().write(true).create_new(true).mode(0o644).open(to)?;
-    if ioctl_ficlone(&target, &source).is_err() {
-        io::copy(&mut source, &mut target)?;
-    }
+    let target = File::options().write(true).create_new(true).mode(0o644).open(to)?;
+    content::copy(&source, &target)?;
     if let Ok(time) = meta.modified() {
         target.set_modified(time)?;
     }

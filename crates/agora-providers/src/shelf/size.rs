@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Adds up a file, or the files below a directory. Links are not followed; what is gone, or closed to us, takes nothing.
@@ -11,7 +12,8 @@ pub(crate) fn of(path: &Path) -> io::Result<u64> {
     while let Some(path) = waiting.pop() {
         let Ok(meta) = path.symlink_metadata() else { continue };
         if !meta.is_dir() {
-            bytes += meta.len();
+            // A hole takes nothing.
+            bytes += meta.len().min(meta.blocks().saturating_mul(512));
             continue;
         }
         let Ok(entries) = fs::read_dir(&path) else { continue };
@@ -20,4 +22,17 @@ pub(crate) fn of(path: &Path) -> io::Result<u64> {
         }
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hole_takes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("whole"), [7; 10_000]).unwrap();
+        fs::File::create(dir.path().join("image")).unwrap().set_len(1 << 30).unwrap();
+        assert_eq!(of(dir.path()).unwrap(), 10_000);
+    }
 }

@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use crate::content;
+
 /// Where a repository says that it reads objects from other places.
 const ALTERNATES: &str = "info/alternates";
 
@@ -32,13 +34,13 @@ pub(super) fn bring(from: &Path, to: &Path, owner: Option<u32>) -> io::Result<()
 }
 
 fn copy(from: &Path, to: &Path, owner: Option<u32>) -> io::Result<()> {
-    let mut source = File::open(from)?;
+    let source = File::open(from)?;
     let about = source.metadata()?;
     // Another user has to be able to read it; whether it runs stays as it is.
     let more = if owner.is_some() { 0o444 } else { 0 };
     let mode = about.permissions().mode() & 0o777 | more;
-    let mut file = File::options().write(true).create_new(true).mode(mode).open(to)?;
-    io::copy(&mut source, &mut file)?;
+    let file = File::options().write(true).create_new(true).mode(mode).open(to)?;
+    content::copy(&source, &file)?;
     file.set_permissions(PermissionsExt::from_mode(mode))?;
     file.set_modified(about.modified()?)
 }

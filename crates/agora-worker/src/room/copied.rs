@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, Permissions};
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::ioctl_ficlone;
+use rustix::fs::{ioctl_ficlone, seek};
+use rustix::io::Errno;
 
 use super::lay::{Lower, Paths};
 use crate::archive::{give_away, remove};
@@ -144,16 +145,51 @@ fn copy(from: &Path, to: &Path, data: &Metadata) -> io::Result<Way> {
         return Ok(Way::Linked);
     }
     let nofollow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
-    let mut source = File::options().read(true).custom_flags(nofollow).open(from)?;
-    let mut target = File::options().write(true).create_new(true).mode(0o600).open(to)?;
-    let cloned = ioctl_ficlone(&target, &source).is_ok();
-    if !cloned {
-        io::copy(&mut source, &mut target)?;
-    }
+    let source = File::options().read(true).custom_flags(nofollow).open(from)?;
+    let target = File::options().write(true).create_new(true).mode(0o600).open(to)?;
+    let cloned = content(&source, &target)?;
     give_away(to)?;
     target.set_permissions(Permissions::from_mode(data.mode() & 0o7777))?;
     target.set_modified(data.modified()?)?;
     Ok(if cloned { Way::Cloned } else { Way::Copied })
+}
+
+/// Copies what a file holds, and leaves holes where it has them. Tells whether both share it now.
+fn content(source: &File, target: &File) -> io::Result<bool> {
+    if ioctl_ficlone(target, source).is_ok() {
+        return Ok(true);
+    }
+    let (mut from, mut to, data) = (source, target, source.metadata()?);
+    // Nearly every file has no hole, and is not asked for one.
+    if data.blocks().saturating_mul(512) < data.len() {
+        return pieces(source, target).map(|()| false);
+    }
+    io::copy(&mut from, &mut to).map(|_| false)
+}
+
+/// Copies a file piece by piece, with nothing where it has nothing.
+fn pieces(mut source: &File, mut target: &File) -> io::Result<()> {
+    let mut at = 0;
+    loop {
+        let len = source.metadata()?.len();
+        let start = match seek(source, rustix::fs::SeekFrom::Data(at)) {
+            // Where nobody can tell, all of it is data.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) if at == 0 => {
+                return io::copy(&mut source, &mut target).map(drop);
+            }
+            // To its end there is nothing any more.
+            Err(Errno::NXIO) => return target.set_len(len),
+            start => start?,
+        };
+        at = match seek(source, rustix::fs::SeekFrom::Hole(start)) {
+            // It has become shorter.
+            Err(Errno::NXIO) => start,
+            end => end?,
+        };
+        source.seek(SeekFrom::Start(start))?;
+        target.seek(SeekFrom::Start(start))?;
+        io::copy(&mut source.take(at - start), &mut target)?;
+    }
 }
 
 fn freeze(work: &Path, to: &Path, known: &[(&Path, i128)], at: &Path) -> io::Result<()> {

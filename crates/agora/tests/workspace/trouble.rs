@@ -1,13 +1,14 @@
 //! Kills, a full disk, two at once, and what a sweep takes.
 
 use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use agora_testkit::cli::{files_below, run};
 use agora_testkit::part::skipped;
 
-use crate::support::{Mode, User, said, warned};
+use crate::support::{MODES, Mode, User, said, warned};
 
 fn bases(user: &User) -> Vec<PathBuf> {
     let Ok(sources) = fs::read_dir(user.home().join("bases")) else { return Vec::new() };
@@ -121,6 +122,38 @@ fn only_what_changed_is_kept_for_the_next() {
         .join("out/workspace.sealed");
     assert!(fs::metadata(sealed).unwrap().len() < 50_000, "the snapshot holds what changed");
     assert_eq!(fs::metadata(dir.join("2.bin")).unwrap().len(), 100_000);
+}
+
+/// The image of a disk that is nearly empty.
+#[test]
+fn a_file_with_holes_takes_no_more_than_it_holds() {
+    for mode in MODES {
+        let user = User::new(mode);
+        let dir = user.repository("main");
+        let image = fs::File::create(dir.join("disk.img")).unwrap();
+        image.set_len(1 << 30).unwrap();
+        image.write_all_at(b"begin", 0).unwrap();
+        image.write_all_at(b"middle", 1 << 29).unwrap();
+        image.sync_all().unwrap();
+        let look = "stat -c %s disk.img; head -c 5 disk.img; tail -c +536870913 disk.img | head -c 6; test $(du -k disk.img | cut -f1) -lt 1000";
+        for _ in 0..2 {
+            assert_eq!(said(&user.dispatch(&dir, look)), ["1073741824", "beginmiddle"], "{mode:?}");
+        }
+        let copies = files_of(user.home(), "disk.img");
+        assert!(
+            !copies.is_empty() && copies.iter().all(|copy| copy.blocks() * 512 < 1_000_000),
+            "{copies:?}"
+        );
+    }
+}
+
+fn files_of(dir: &Path, name: &str) -> Vec<fs::Metadata> {
+    let entries: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap()).collect();
+    let below = entries.iter().filter(|entry| entry.file_type().unwrap().is_dir());
+    let below = below.flat_map(|entry| files_of(&entry.path(), name)).collect::<Vec<_>>();
+    let here =
+        entries.iter().filter(|entry| entry.file_name() == name).map(|entry| entry.metadata().unwrap());
+    here.chain(below).collect()
 }
 
 #[test]
