@@ -37,6 +37,8 @@ pub enum Why {
     TooLong,
     #[error("there are too many files")]
     TooMany,
+    #[error("where it was moved to holds a secret or is not in the patch, so that it stays")]
+    Moved,
     #[error("its original was too large to be kept across a pause")]
     NotCarried,
 }

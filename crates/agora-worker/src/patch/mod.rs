@@ -4,7 +4,7 @@
 //! differs is written down. All of it is made in process: no git program runs, and nothing of the workspace's git
 //! configuration, hooks, filters or attributes counts. In reading order: `root` and `walk` look at the workspace,
 //! `ignored` knows what is no part of it, `baseline` remembers, `compare` finds what differs, `source` what all of it stands on,
-//! `write` with `rename`, `section`, `text`, `binary` and `hide` writes it, `carry` and `resume` take a baseline
+//! `write` with `rename`, `moved`, `section`, `text`, `binary` and `hide` writes it, `carry` and `resume` take a baseline
 //! across a pause.
 
 mod among;
@@ -16,6 +16,7 @@ mod entry;
 mod hide;
 mod ignored;
 mod left_out;
+mod moved;
 mod name;
 mod rename;
 mod resume;

@@ -1,8 +1,10 @@
 //! Writes a patch.
 //!
-//! What goes is written first, then what has another path, then what is different or new. So it is known, when
-//! something new is to be written, whether all that was in its way is gone.
+//! What goes and is in the way of something new is written first, then what has another path, then what is different or new. So it is
+//! known, when something new is to be written, whether all that was in its way is gone. What else goes comes last: then it is known
+//! whether it only went to where the patch does not show it.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
@@ -10,6 +12,7 @@ use super::baseline::Baseline;
 use super::compare::{Changes, Here, compare};
 use super::entry::{FileNode, Name, Node, Original, Sorted};
 use super::left_out::{List, Why, shown};
+use super::moved::{self, Unshown};
 use super::name::refused;
 use super::rename::{self, Rename};
 use super::root::{Root, Unread};
@@ -56,6 +59,7 @@ impl Baseline {
             out,
             summary: PatchSummary::default(),
             left_out: std::mem::take(&mut changes.left_out),
+            unshown: Vec::new(),
             patch_left: most,
             read_left: READ_BYTES,
             effort: ALL_PAIRS,
@@ -78,10 +82,20 @@ struct Writing<'a> {
     out: &'a mut dyn Write,
     summary: PatchSummary,
     left_out: List,
+    unshown: Vec<Unshown>,
     patch_left: u64,
     read_left: u64,
     /// What comparing lines may still cost.
     effort: u64,
+}
+
+/// What the patch has of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    Whole,
+    /// Without a secret.
+    Hidden,
+    Not,
 }
 
 /// Why a change was not written: the file is left out, or all ends.
@@ -97,10 +111,22 @@ impl From<Why> for Unwritten {
 }
 
 /// A change that is not a removal or a rename.
+#[derive(Clone, Copy)]
 enum Change {
     /// With the number of the baseline's entry.
     Changed(usize, Here),
     Added(Here),
+}
+
+impl Change {
+    /// Says what is there that the patch does not show as it is.
+    fn unshown(self, path: &[u8]) -> Unshown {
+        let (here, was) = match self {
+            Self::Changed(number, here) => (here, Some(number)),
+            Self::Added(here) => (here, None),
+        };
+        Unshown { path: path.into(), here, was }
+    }
 }
 
 impl Writing<'_> {
@@ -122,9 +148,15 @@ impl Writing<'_> {
         });
         changes.changed.retain(|(number, here)| {
             let (path, node) = &entries[*number];
-            self.is_showable(path, matches!(node, Node::Link(_)) || *here == Here::Link)
+            let fine = self.is_showable(path, matches!(node, Node::Link(_)) || *here == Here::Link);
+            self.unshown.extend((!fine).then(|| Change::Changed(*number, *here).unshown(path)));
+            fine
         });
-        changes.added.retain(|(path, here)| self.is_showable(path, *here == Here::Link));
+        changes.added.retain(|(path, here)| {
+            let fine = self.is_showable(path, *here == Here::Link);
+            self.unshown.extend((!fine).then(|| Change::Added(*here).unshown(path)));
+            fine
+        });
         kept
     }
 
@@ -159,13 +191,6 @@ impl Writing<'_> {
         from.sort_unstable();
         to.sort_unstable();
 
-        for &number in changes.removed.iter().filter(|number| from.binary_search(number).is_err()) {
-            let path = &self.baseline.entries.items()[number].0;
-            if !self.attempt(path, |this, section| this.removal(section, number))? {
-                kept.push((path.clone(), ()));
-            }
-        }
-        self.renames(&renames)?;
         let added = changes.added.iter().enumerate().filter(|(number, _)| to.binary_search(number).is_err());
         let added = added.map(|(_, (path, here))| (path, Change::Added(*here)));
         let changed = changes
@@ -174,7 +199,93 @@ impl Writing<'_> {
             .map(|&(number, here)| (&self.baseline.entries.items()[number].0, Change::Changed(number, here)));
         let mut rest: Vec<(&Name, Change)> = changed.chain(added).collect();
         rest.sort_unstable_by_key(|(path, _)| *path);
-        self.rest(&rest, &Sorted::new(kept))
+
+        let new = Sorted::new(changes.added.iter().map(|(path, _)| (path.clone(), ())).collect());
+        let gone = changes.removed.iter().copied().filter(|number| from.binary_search(number).is_err());
+        let (first, last): (Vec<usize>, Vec<usize>) =
+            gone.partition(|&number| new.in_the_way(&self.baseline.entries.items()[number].0));
+        let stay = self.foreseen(&first, &rest, &kept)?;
+        let stayed = self.removals(&first, &stay)?;
+        kept.extend(stayed);
+        self.renames(&renames)?;
+        self.rest(&rest, &Sorted::new(kept))?;
+        let stay = self.moved(last.iter().copied(), &self.unshown)?;
+        self.removals(&last, &stay)?;
+        Ok(())
+    }
+
+    /// Writes what goes, but for what is to stay. Returns what is still there.
+    fn removals(&mut self, gone: &[usize], stay: &BTreeSet<usize>) -> Result<Vec<(Name, ())>, PatchError> {
+        let mut kept = Vec::new();
+        for &number in gone {
+            let path = &self.baseline.entries.items()[number].0;
+            if stay.contains(&number) {
+                self.leave_out(path, Why::Moved);
+            } else if self.attempt(path, |this, section| this.removal(section, number))? == Written::Whole {
+                continue;
+            }
+            kept.push((path.clone(), ()));
+        }
+        Ok(kept)
+    }
+
+    /// Returns which files that went are in what the patch does not show.
+    fn moved(
+        &self,
+        gone: impl IntoIterator<Item = usize>,
+        unshown: &[Unshown],
+    ) -> Result<BTreeSet<usize>, PatchError> {
+        moved::into(self.baseline, self.root, gone, unshown).map_err(|source| PatchError::Spool { source })
+    }
+
+    /// Returns which files will have gone to where the patch does not show them, before the rest is written.
+    fn foreseen(
+        &mut self,
+        gone: &[usize],
+        rest: &[(&Name, Change)],
+        kept: &[(Name, ())],
+    ) -> Result<BTreeSet<usize>, PatchError> {
+        let mut stay = BTreeSet::new();
+        if gone.is_empty() {
+            return Ok(stay);
+        }
+        let mut left: Vec<(&Name, Change)> = Vec::new();
+        let mut unshown = self.unshown.clone();
+        for (path, change) in rest {
+            match self.is_shown(path, *change)? {
+                true => left.push((path, *change)),
+                false => unshown.push(change.unshown(path)),
+            }
+        }
+        // What stays is in the way of others, which are not shown then.
+        loop {
+            let more = self.moved(gone.iter().copied().filter(|number| !stay.contains(number)), &unshown)?;
+            stay.extend(more);
+            let paths = stay.iter().map(|&number| self.baseline.entries.items()[number].0.clone());
+            let kept = Sorted::new(paths.map(|path| (path, ())).chain(kept.iter().cloned()).collect());
+            let covered =
+                |path: &Name, change: &Change| matches!(change, Change::Added(_)) && kept.in_the_way(path);
+            unshown = left
+                .extract_if(.., |(path, change)| covered(path, change))
+                .map(|(path, change)| change.unshown(path))
+                .collect();
+            if unshown.is_empty() {
+                return Ok(stay);
+            }
+        }
+    }
+
+    /// Tells whether a change can be written as it is, without writing it.
+    fn is_shown(&mut self, path: &[u8], change: Change) -> Result<bool, PatchError> {
+        let (mut section, read_left) = (Section::new(self.patch_left, self.effort), self.read_left);
+        let filled = self.fill(&mut section, path, change);
+        self.read_left = read_left;
+        let redacted = section.redacted;
+        match filled.and_then(|()| Ok(section.finish(self.redactor)?)) {
+            Ok(_) => Ok(!redacted),
+            Err(Unwritten::LeftOut(_)) => Ok(false),
+            Err(Unwritten::Failed(error)) => Err(error),
+        }
     }
 
     fn renames(&mut self, renames: &[Rename]) -> Result<(), PatchError> {
@@ -186,27 +297,31 @@ impl Writing<'_> {
 
     fn rest(&mut self, rest: &[(&Name, Change)], kept: &Sorted<()>) -> Result<(), PatchError> {
         for (path, change) in rest {
-            match *change {
-                Change::Added(_) if kept.in_the_way(path) || self.baseline.is_beneath_loop(path) => {
-                    self.leave_out(path, Why::InTheWay);
-                }
-                Change::Added(here) => {
-                    self.attempt(path, |this, section| this.addition(section, path, here))?;
-                }
-                Change::Changed(number, here) => {
-                    self.attempt(path, |this, section| this.difference(section, number, here))?;
-                }
+            let is_new = matches!(change, Change::Added(_));
+            if is_new && (kept.in_the_way(path) || self.baseline.is_beneath_loop(path)) {
+                self.leave_out(path, Why::InTheWay);
+            } else if self.attempt(path, |this, section| this.fill(section, path, *change))? == Written::Whole
+            {
+                continue;
             }
+            self.unshown.push(change.unshown(path));
         }
         Ok(())
     }
 
-    /// Writes a section, or leaves the file out. Tells whether it is as the patch says.
+    fn fill(&mut self, section: &mut Section, path: &[u8], change: Change) -> Result<(), Unwritten> {
+        match change {
+            Change::Added(here) => self.addition(section, path, here),
+            Change::Changed(number, here) => self.difference(section, number, here),
+        }
+    }
+
+    /// Writes a section, or leaves the file out.
     fn attempt(
         &mut self,
         path: &[u8],
         fill: impl FnOnce(&mut Self, &mut Section) -> Result<(), Unwritten>,
-    ) -> Result<bool, PatchError> {
+    ) -> Result<Written, PatchError> {
         let mut section = Section::new(self.patch_left, self.effort);
         let filled = fill(self, &mut section);
         self.effort = section.effort;
@@ -216,12 +331,12 @@ impl Writing<'_> {
         let (text, (insertions, deletions, redacted)) = match written {
             Ok(_) if counts.2 && self.summary.redacted_files.len() >= REDACTED => {
                 self.leave_out(path, Why::TooMany);
-                return Ok(false);
+                return Ok(Written::Not);
             }
             Ok(text) => (text, counts),
             Err(Unwritten::LeftOut(why)) => {
                 self.leave_out(path, why);
-                return Ok(false);
+                return Ok(Written::Not);
             }
             Err(Unwritten::Failed(error)) => return Err(error),
         };
@@ -236,7 +351,7 @@ impl Writing<'_> {
             }
             self.note(path, brought);
         }
-        Ok(true)
+        Ok(if redacted { Written::Hidden } else { Written::Whole })
     }
 
     /// Notes a file that is not only the agent's, as far as a person reads on.

@@ -79,6 +79,13 @@ fn a_file_that_is_too_large_is_left_out_on_either_side() {
     let too_large = |path: &str| (path.to_owned(), Why::TooLarge);
     assert_eq!(left_out(&work), [too_large("is"), too_large("was")]);
     assert_eq!(work.patch(&[]).summary.files, 1);
+    // One that grew where it was moved to is not lost.
+    let work = Work::new(&tree([("grows", file("1\n2\n")), ("small", file("3\n"))]));
+    fs::rename(work.root().join("grows"), work.root().join("is")).unwrap();
+    fs::OpenOptions::new().write(true).open(work.root().join("is")).unwrap().set_len((64 << 20) + 1).unwrap();
+    fs::remove_file(work.root().join("small")).unwrap();
+    assert_eq!(left_out(&work), [("grows".to_owned(), Why::Moved), too_large("is")]);
+    assert_eq!(work.patch(&[]).summary.files, 1);
 }
 
 #[test]

@@ -129,6 +129,62 @@ fn a_file_with_a_secret_can_move_because_nothing_of_it_is_shown() {
 }
 
 #[test]
+fn a_file_stays_if_its_new_place_is_not_in_the_patch_as_it_is() {
+    let text = "one\ntwo\nthree\nfour\n";
+    let with = |more: &str| file(format!("{text}{more}"));
+    let secret = || with(SECRET);
+    let name = format!("d/{SECRET}");
+    let old = || ("old", file(text));
+    // What was, what is, what of it the patch gives, and which files stay.
+    type Case<'a> = (Tree, Tree, Tree, &'a [&'a str]);
+    let cases: [Case<'_>; 9] = [
+        (tree([old()]), tree([("new", secret())]), tree([old(), ("new", with(MARK))]), &["old"]),
+        (tree([old()]), tree([(&name, file(text))]), tree([old()]), &["old"]),
+        (
+            tree([("old", file(b"\0one binary line"))]),
+            tree([("new", file(format!("\0one binary line, {SECRET}")))]),
+            tree([("old", file(b"\0one binary line"))]),
+            &["old"],
+        ),
+        // Over another one.
+        (
+            tree([old(), ("there", file("x\n"))]),
+            tree([("there", secret())]),
+            tree([old(), ("there", with(MARK))]),
+            &["old"],
+        ),
+        // One that was like it before is not where it went.
+        (
+            tree([old(), ("there", with("x"))]),
+            tree([("there", secret())]),
+            tree([("there", with(MARK))]),
+            &[],
+        ),
+        // Where it makes room for itself, and for others.
+        (tree([old()]), tree([("old/x", secret()), ("old/y", file("y"))]), tree([old()]), &["old"]),
+        (tree([("d/x", file(text))]), tree([("d", secret())]), tree([("d/x", file(text))]), &["d/x"]),
+        // One goes and is no more, one is moved and shown, and one is not.
+        (
+            tree([("gone", file("gone\n")), old(), ("shown", file("shown\n"))]),
+            tree([("new", secret()), ("there", file("shown\n"))]),
+            tree([old(), ("new", with(MARK)), ("there", file("shown\n"))]),
+            &["old"],
+        ),
+        (
+            tree([("l", link("a long way"))]),
+            tree([(&name, link("a long way"))]),
+            tree([("l", link("a long way"))]),
+            &["l"],
+        ),
+    ];
+    for (before, after, shown, stay) in &cases {
+        let patch = judged(before, after, shown);
+        let stays = patch.summary.left_out.iter().filter(|one| one.why == Why::Moved);
+        assert_eq!(stays.map(|one| &*one.path).collect::<Vec<_>>(), *stay, "{after:?}");
+    }
+}
+
+#[test]
 fn a_file_that_differs_by_nothing_but_a_secret_is_left_out() {
     let before = tree([("a", file(format!("{MARK}\n")))]);
     let patch = judged(&before, &tree([("a", file(format!("{SECRET}\n")))]), &before);

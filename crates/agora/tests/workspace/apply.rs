@@ -168,7 +168,12 @@ fn a_directory_that_became_a_link_is_no_way_out() {
 fn files_with_a_hidden_secret_are_skipped_and_said() {
     let user = User::new(Mode::Layers);
     let dir = user.repository("main");
-    user.agent("w", "echo \"token = $TOKEN\" > config.txt; echo fine > fine.txt");
+    user.put(&dir, "only here.txt", "nobody else\nhas this\n");
+    user.agent(
+        "w",
+        "echo \"token = $TOKEN\" > config.txt; echo fine > fine.txt; \
+         mv 'only here.txt' moved.txt; echo \"$TOKEN\" >> moved.txt",
+    );
     let words = [
         "dispatch",
         "run",
@@ -183,6 +188,9 @@ fn files_with_a_hidden_secret_are_skipped_and_said() {
     let ran = user.agora(&["apply", "@"]);
     assert!(ran.stderr.contains("skipped") && ran.stderr.contains("config.txt"), "{}", ran.stderr);
     assert!(dir.join("fine.txt").exists() && !dir.join("config.txt").exists());
+    // What was moved to such a file stays where it was.
+    assert!(dir.join("only here.txt").exists() && !dir.join("moved.txt").exists());
+    assert!(ran.stderr.contains("so that it stays"), "{}", ran.stderr);
 }
 
 #[test]
