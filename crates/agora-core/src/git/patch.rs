@@ -1,4 +1,6 @@
-//! Which files a patch in git's form is about, and whether it stays where it belongs.
+//! How a path is written in a patch in git's form, which files one is about, and whether it stays where it belongs.
+
+use std::ops::Range;
 
 /// A path below the root, as bytes.
 pub type PathBytes = Vec<u8>;
@@ -12,6 +14,8 @@ pub struct Change {
     /// It becomes a symbolic link, or is one.
     pub link: bool,
     pub deleted: bool,
+    /// Which bytes of the patch say it.
+    pub text: Range<usize>,
 }
 
 /// Says that bytes are no patch that agora writes.
@@ -22,15 +26,21 @@ pub struct Malformed;
 /// Reads which files a patch is about. Lines of content begin with a sign of their own, so that none passes for a header.
 pub fn changes(patch: &[u8]) -> Result<Vec<Change>, Malformed> {
     let mut changes: Vec<Change> = Vec::new();
-    let mut in_header = false;
+    let (mut in_header, mut at) = (false, 0);
     for line in patch.split(|&byte| byte == b'\n') {
+        let begin = at;
+        at = (at + line.len() + 1).min(patch.len());
         if let Some(names) = line.strip_prefix(b"diff --git ") {
             let path = same_name(names).unwrap_or_default();
-            changes.push(Change { path, from: None, link: false, deleted: false });
+            changes.push(Change { path, from: None, link: false, deleted: false, text: begin..at });
             in_header = true;
             continue;
         }
-        let Some(change) = changes.last_mut().filter(|_| in_header) else { continue };
+        let Some(change) = changes.last_mut() else { continue };
+        change.text.end = at;
+        if !in_header {
+            continue;
+        }
         if let Some(name) = line.strip_prefix(b"rename from ") {
             change.from = Some(unquoted(name).ok_or(Malformed)?);
         } else if let Some(name) = line.strip_prefix(b"rename to ") {
@@ -72,6 +82,33 @@ fn end_of_quoted(text: &[u8]) -> Option<usize> {
             _ => at += 1,
         }
     }
+}
+
+/// Writes a path as git does: as it is, or in quotes and escaped where a program could misread it.
+pub fn quoted(prefix: &str, path: &[u8]) -> String {
+    let text = str::from_utf8(path);
+    if let Ok(text) = text
+        && !text.chars().any(|character| character.is_control() || matches!(character, '"' | '\\'))
+    {
+        return format!("{prefix}{text}");
+    }
+    let mut out = format!("\"{prefix}");
+    for &byte in path {
+        match byte {
+            b'"' | b'\\' => out.extend(['\\', char::from(byte)]),
+            b'\n' => out.push_str("\\n"),
+            b'\t' => out.push_str("\\t"),
+            b'\r' => out.push_str("\\r"),
+            0x20..0x7f => out.push(char::from(byte)),
+            _ => out.extend(['\\'].into_iter().chain(octal(byte))),
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn octal(byte: u8) -> [char; 3] {
+    [byte >> 6, (byte >> 3) & 7, byte & 7].map(|digit| char::from(b'0' + digit))
 }
 
 /// Reads a name as git writes it.
@@ -132,8 +169,25 @@ mod tests {
         assert_eq!(paths, ["a b/c", "q\"ä\n", "new", "gone"]);
         assert_eq!(found[2].from.as_deref(), Some(&b"old"[..]));
         assert!(found[1].link && found[3].deleted && !found[0].link);
+        let texts: Vec<&[u8]> = found.iter().map(|change| &patch[change.text.clone()]).collect();
+        assert!(texts.iter().all(|text| text.starts_with(b"diff --git ")) && texts.concat() == patch);
         assert_eq!(changes(b"").unwrap(), []);
         assert!(changes(b"diff --git x\n").is_err());
+    }
+
+    #[test]
+    fn only_odd_names_are_quoted() {
+        for (path, written) in [
+            (&b"a b/c"[..], "b/a b/c"),
+            ("ä/日本".as_bytes(), "b/ä/日本"),
+            (b"a\"b\\c", r#""b/a\"b\\c""#),
+            (b"a\tb\nc\x01\x7f", r#""b/a\tb\nc\001\177""#),
+            (b"\xff\xe4", r#""b/\377\344""#),
+            ("\u{85}".as_bytes(), r#""b/\302\205""#),
+        ] {
+            assert_eq!(quoted("b/", path), written);
+            assert_eq!(unquoted(quoted("", path).as_bytes()).as_deref(), Some(path));
+        }
     }
 
     #[test]

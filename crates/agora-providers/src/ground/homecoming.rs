@@ -135,7 +135,7 @@ impl Coming<'_> {
             None
         });
         home.warnings.extend(self.left_elsewhere(tip.as_deref().or(head)));
-        let hidden = work.hidden().count();
+        let hidden = work.hidden();
         if hidden > 0 {
             home.warnings.push(format!("{} with a secret in it is not in the ref", counted(hidden)));
         }

@@ -90,9 +90,7 @@ impl<'a> Own<'a> {
         let on = |command: &str| self.call(command).env("GIT_INDEX_FILE", &index);
         let tree = || on("write-tree").run([""; 0]).map(|out| line(&out)).map_err(said);
         let before = tree()?;
-        let excludes = work.hidden().map(|change| format!("--exclude={}", escaped(&change.path)));
-        let arguments = ["--cached", "--whitespace=nowarn"].map(str::to_owned).into_iter().chain(excludes);
-        on("apply").input(&*work.patch).run(arguments).map_err(said)?;
+        on("apply").input(work.patch()).run(["--cached", "--whitespace=nowarn"]).map_err(said)?;
         Ok(Sides { before, after: tree()? })
     }
 
@@ -273,18 +271,6 @@ pub(super) fn only(all: Vec<Entry>, paths: &BTreeSet<PathBytes>) -> Vec<Entry> {
     there.extend(gone.into_iter().map(|path| Entry { path, object: None }));
     there.sort_by(|one, other| one.path.cmp(&other.path));
     there
-}
-
-/// Writes a path so that a pattern means it alone.
-fn escaped(path: &[u8]) -> String {
-    let mut text = String::new();
-    for character in String::from_utf8_lossy(path).chars() {
-        if matches!(character, '*' | '?' | '[' | '\\') {
-            text.push('\\');
-        }
-        text.push(character);
-    }
-    text
 }
 
 pub(super) fn said(error: GitError) -> Why {

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use agora_core::git::patch::{self, Change, PathBytes};
+use agora_core::git::patch::{self, Change, PathBytes, quoted};
 use agora_core::ground::Ground;
 use agora_core::wire::report::PatchReport;
 
@@ -22,9 +22,9 @@ const PATCH_BYTES: u64 = 300 << 20;
 /// A patch, and what of it counts.
 #[derive(Debug)]
 pub(super) struct Work {
-    pub(super) patch: Vec<u8>,
+    patch: Vec<u8>,
     changes: Vec<Change>,
-    /// Files that are in it without their secret, and so are not what the agent wrote.
+    /// Files that are in it without their secret, and so are not what the agent wrote. As a patch writes their names.
     redacted: BTreeSet<String>,
 }
 
@@ -37,18 +37,32 @@ impl Work {
     }
 
     fn is_redacted(&self, change: &Change) -> bool {
-        self.redacted.contains(&*String::from_utf8_lossy(&change.path))
+        self.redacted.contains(&quoted("", &change.path))
     }
 
-    /// Returns the files that do not count.
-    pub(super) fn hidden(&self) -> impl Iterator<Item = &Change> {
-        self.changes.iter().filter(|change| self.is_redacted(change))
+    /// Counts the files that do not count.
+    pub(super) fn hidden(&self) -> usize {
+        let hidden = self.changes.iter().filter(|change| self.is_redacted(change));
+        hidden.map(|change| &change.path).collect::<BTreeSet<_>>().len()
+    }
+
+    fn counting(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(|change| !self.is_redacted(change))
+    }
+
+    /// Returns what of the patch counts.
+    pub(super) fn patch(&self) -> Vec<u8> {
+        let texts: Vec<&[u8]> = self.counting().map(|change| &self.patch[change.text.clone()]).collect();
+        texts.concat()
     }
 
     /// Returns every path that something happens to.
     pub(super) fn touched(&self) -> BTreeSet<PathBytes> {
-        let counts = self.changes.iter().filter(|change| !self.is_redacted(change));
-        counts.flat_map(|change| [Some(&change.path), change.from.as_ref()]).flatten().cloned().collect()
+        self.counting()
+            .flat_map(|change| [Some(&change.path), change.from.as_ref()])
+            .flatten()
+            .cloned()
+            .collect()
     }
 }
 

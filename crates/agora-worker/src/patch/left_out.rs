@@ -1,7 +1,8 @@
 //! What a patch does not show, and why.
 
+use agora_core::git::patch::quoted;
+
 use super::entry::Name;
-use super::name::quoted;
 use crate::redact::Redactor;
 
 /// How many are listed by name. Who has more than that wants the number.

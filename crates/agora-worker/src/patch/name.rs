@@ -1,31 +1,4 @@
-//! How a path is written in a patch, and which paths git refuses to apply.
-
-/// Writes a path as git does: as it is, or in quotes and escaped where a program could misread it.
-pub(super) fn quoted(prefix: &str, path: &[u8]) -> String {
-    let text = str::from_utf8(path);
-    if let Ok(text) = text
-        && !text.chars().any(|character| character.is_control() || matches!(character, '"' | '\\'))
-    {
-        return format!("{prefix}{text}");
-    }
-    let mut out = format!("\"{prefix}");
-    for &byte in path {
-        match byte {
-            b'"' | b'\\' => out.extend(['\\', char::from(byte)]),
-            b'\n' => out.push_str("\\n"),
-            b'\t' => out.push_str("\\t"),
-            b'\r' => out.push_str("\\r"),
-            0x20..0x7f => out.push(char::from(byte)),
-            _ => out.extend(['\\'].into_iter().chain(octal(byte))),
-        }
-    }
-    out.push('"');
-    out
-}
-
-fn octal(byte: u8) -> [char; 3] {
-    [byte >> 6, (byte >> 3) & 7, byte & 7].map(|digit| char::from(b'0' + digit))
-}
+//! Which paths git refuses to apply.
 
 /// Tells whether git refuses the path, on this machine or on one whose file system is less exact: one such path, and it
 /// refuses the whole patch.
@@ -68,20 +41,6 @@ fn is_unseen(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_odd_names_are_quoted() {
-        for (path, written) in [
-            (&b"a b/c"[..], "b/a b/c"),
-            ("ä/日本".as_bytes(), "b/ä/日本"),
-            (b"a\"b\\c", r#""b/a\"b\\c""#),
-            (b"a\tb\nc\x01\x7f", r#""b/a\tb\nc\001\177""#),
-            (b"\xff\xe4", r#""b/\377\344""#),
-            ("\u{85}".as_bytes(), r#""b/\302\205""#),
-        ] {
-            assert_eq!(quoted("b/", path), written);
-        }
-    }
 
     #[test]
     fn what_another_system_reads_as_git_is_refused() {

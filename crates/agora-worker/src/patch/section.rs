@@ -1,10 +1,10 @@
 //! The part of a patch that is about one path.
 
+use agora_core::git::patch::quoted;
 use sha1::{Digest, Sha1};
 
 use super::hide::{Form, Hidden, hide};
 use super::left_out::Why;
-use super::name::quoted;
 use super::source::Brought;
 use super::{binary, text};
 use crate::redact::Redactor;

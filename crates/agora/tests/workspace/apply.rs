@@ -169,10 +169,14 @@ fn files_with_a_hidden_secret_are_skipped_and_said() {
     let user = User::new(Mode::Layers);
     let dir = user.repository("main");
     user.put(&dir, "only here.txt", "nobody else\nhas this\n");
+    // Whatever such a file is called.
     user.agent(
         "w",
-        "echo \"token = $TOKEN\" > config.txt; echo fine > fine.txt; \
-         mv 'only here.txt' moved.txt; echo \"$TOKEN\" >> moved.txt",
+        r#"echo "token = $TOKEN" > config.txt; echo fine > fine.txt
+           mv 'only here.txt' moved.txt; echo "$TOKEN" >> moved.txt
+           for name in 'sp ace' 'q"uote' 'bäck\slash' 'st*r[x]?' "$(printf 'two\nlines')" "$(printf 'raw\377')"; do
+               echo "$TOKEN" > "$name"
+           done"#,
     );
     let words = [
         "dispatch",
@@ -185,11 +189,14 @@ fn files_with_a_hidden_secret_are_skipped_and_said() {
         "TOKEN=env:TOKEN",
     ];
     agora_testkit::cli::run(user.agora_command(&words).env("TOKEN", "correct-horse-battery")).success();
+    let before = fs::read_dir(&dir).unwrap().count();
     let ran = user.agora(&["apply", "@"]);
     assert!(ran.stderr.contains("skipped") && ran.stderr.contains("config.txt"), "{}", ran.stderr);
     assert!(dir.join("fine.txt").exists() && !dir.join("config.txt").exists());
     // What was moved to such a file stays where it was.
     assert!(dir.join("only here.txt").exists() && !dir.join("moved.txt").exists());
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), before + 1, "{}", ran.stderr);
+    assert!(ran.stderr.contains(r#"`"q\"uote"`, `"raw\377"`, `"two\nlines"`"#), "{}", ran.stderr);
     assert!(ran.stderr.contains("so that it stays"), "{}", ran.stderr);
 }
 
