@@ -82,16 +82,28 @@ impl<'a> Own<'a> {
         self.call(command).run(rest).map(|out| line(&out)).map_err(said)
     }
 
-    /// Builds the trees before and after a patch. Before it: every file that it is about as it was in the workspace, because what was
-    /// not committed then is part of what the patch stands on.
+    /// Builds the trees before and after a patch.
     pub(super) fn sides(&self, work: &Work, origin: &Origin) -> Result<Sides, Why> {
-        let before = self.store(origin.read(&work.touched())?)?;
-        let index = self.index(None, "sides.index", &before)?;
+        let before = self.before(&work.touched(), origin)?;
+        Ok(Sides { after: self.after(&before, work)?, before })
+    }
+
+    /// Builds the tree before a patch: every file that it is about as it was in the workspace, because what was not committed then is
+    /// part of what the patch stands on.
+    pub(super) fn before(&self, paths: &BTreeSet<PathBytes>, origin: &Origin) -> Result<String, Why> {
+        self.tree(None, &self.store(origin.read(paths)?)?)
+    }
+
+    /// Builds the tree that a patch makes of another one.
+    pub(super) fn after(&self, before: &str, work: &Work) -> Result<String, Why> {
+        let patch = work.patch();
+        if patch.is_empty() {
+            return Ok(before.to_owned());
+        }
+        let index = self.index(Some(before), "after.index", &[])?;
         let on = |command: &str| self.call(command).env("GIT_INDEX_FILE", &index);
-        let tree = || on("write-tree").run([""; 0]).map(|out| line(&out)).map_err(said);
-        let before = tree()?;
-        on("apply").input(work.patch()).run(["--cached", "--whitespace=nowarn"]).map_err(said)?;
-        Ok(Sides { before, after: tree()? })
+        on("apply").input(patch).run(["--cached", "--whitespace=nowarn"]).map_err(said)?;
+        on("write-tree").run([""; 0]).map(|out| line(&out)).map_err(said)
     }
 
     /// Stores bytes as they are. In one call, whatever they are called: a name may have any byte in it.

@@ -5,6 +5,7 @@
     reason = "a test fails loudly, and starts what it looks at"
 )]
 
+mod again;
 mod apply;
 mod commits;
 mod contention;

@@ -7,7 +7,7 @@ use agora_core::ground::Author;
 
 use super::super::keeping::{Keeping, told};
 use super::super::own::{Commit, Entry, Why, listed_entries, only, said};
-use super::merged::Merged;
+use super::merged::{Merged, Ours};
 use super::written::Written;
 use super::{AppliedWork, ApplyError, Applying};
 use crate::git::host::line;
@@ -20,6 +20,7 @@ impl Applying<'_> {
     /// Commits on what is checked out, and changes files and index with it. All three, or none.
     pub(super) fn commit(
         &self,
+        ours: &Ours,
         merged: &Merged,
         paths: &BTreeSet<PathBytes>,
         applied: &mut AppliedWork,
@@ -43,14 +44,15 @@ impl Applying<'_> {
             Some(head) => self.own.entries(head, &held).map_err(git)?,
             None => only(Vec::new(), &held),
         };
-        self.check_clean(&committed, &keeping.keep(of(&merged.ours)).map_err(git)?, &held)?;
-        let kept = keeping.keep(of(&merged.merged)).map_err(git)?;
+        self.check_clean(&committed, &keeping.keep(of(&ours.entries)).map_err(git)?, &held)?;
+        let kept = keeping.keep(of(&merged.entries)).map_err(git)?;
+        self.remember(None)?;
         if kept == committed {
             Written::write(self.top, &merged.steps)?.keep();
             return Ok(());
         }
         let tree = self.own.tree(head, &kept).map_err(git)?;
-        let commit = self.make(&tree, head).map_err(git)?;
+        let commit = self.make(&tree, head.as_slice()).map_err(git)?;
         // From here on the branch is nobody else's, and a way back is there until the very last step.
         let reason = format!("agora apply {}", self.job.thread_id);
         let call = self.own.git.call(self.top, "update-ref").set("core.logAllRefUpdates=true");
@@ -88,8 +90,21 @@ impl Applying<'_> {
         if dirty.is_empty() { Ok(()) } else { Err(ApplyError::Dirty(dirty)) }
     }
 
-    /// Makes the commit, and lets the user's repository have it. Nothing names it there yet.
-    fn make(&self, tree: &str, head: Option<&str>) -> Result<String, Why> {
+    /// Lets a branch stand on the last one that was made of this thread, too, so that whoever merged that is not asked about it again.
+    pub(super) fn on_the_last_branch(&self, commit: String) -> Result<String, Why> {
+        let Some(last) = self.earlier.commit() else { return Ok(commit) };
+        let beyond = self.own.call("rev-list").run(["--max-count=1", last, &format!("^{commit}")]);
+        // Whoever deleted it does not have to have it any more.
+        let Ok(beyond) = beyond else { return Ok(commit) };
+        if beyond.is_empty() {
+            return Ok(commit);
+        }
+        let tree = self.own.read(&["rev-parse", &format!("{commit}^{{tree}}")])?;
+        self.make(&tree, &[&commit, last])
+    }
+
+    /// Makes a commit, and lets the user's repository have it. Nothing names it there yet.
+    fn make(&self, tree: &str, parents: &[&str]) -> Result<String, Why> {
         let subagent = &self.job.resolved.subagent.name;
         let message = format!(
             "{subagent}: work of {}\n\nThread: {0}\nDispatch: {}\nSubagent: {subagent}\n",
@@ -97,7 +112,7 @@ impl Applying<'_> {
         );
         let commit = self.own.commit(&Commit {
             tree,
-            parents: head.as_slice(),
+            parents,
             message: &message,
             author: self.ground.author.clone().unwrap_or_else(Author::nobody),
             committer: Author::committer(subagent),

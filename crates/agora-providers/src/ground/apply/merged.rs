@@ -13,12 +13,29 @@ use super::ApplyError;
 use super::written::Step;
 use crate::git::host::line;
 
+/// What the user has at the paths that the work is about: the bytes of the working tree.
+#[derive(Debug)]
+pub(super) struct Ours {
+    standing: Vec<Standing>,
+    pub(super) entries: Vec<Entry>,
+    pub(super) tree: String,
+}
+
+impl Ours {
+    pub(super) fn read(own: Own<'_>, top: &Path, paths: &BTreeSet<PathBytes>) -> Result<Self, ApplyError> {
+        let here = paths.iter().map(|path| Blob::read(top, path).map(|blob| (path.clone(), blob)));
+        let here = here.collect::<io::Result<Vec<Standing>>>();
+        let standing = here.map_err(|error| ApplyError::Git(error.to_string()))?;
+        let entries = own.store(standing.clone()).map_err(ApplyError::Git)?;
+        let tree = own.tree(None, &entries).map_err(ApplyError::Git)?;
+        Ok(Self { standing, entries, tree })
+    }
+}
+
 /// The bytes of working trees, merged: nothing is converted, so that what is written is what both wrote.
 #[derive(Debug)]
 pub(super) struct Merged {
-    /// What the user has at the paths that the work is about.
-    pub(super) ours: Vec<Entry>,
-    pub(super) merged: Vec<Entry>,
+    pub(super) entries: Vec<Entry>,
     /// What is to be written for it.
     pub(super) steps: Vec<Step>,
 }
@@ -26,50 +43,62 @@ pub(super) struct Merged {
 impl Merged {
     pub(super) fn of(
         own: Own<'_>,
-        top: &Path,
         paths: &BTreeSet<PathBytes>,
+        ours: &Ours,
         sides: &Sides,
     ) -> Result<Self, ApplyError> {
-        let here = paths.iter().map(|path| Blob::read(top, path).map(|blob| (path.clone(), blob)));
-        let here = here.collect::<io::Result<Vec<Standing>>>();
-        let here = here.map_err(|error| ApplyError::Git(error.to_string()))?;
-        let ours = own.store(here.clone()).map_err(ApplyError::Git)?;
-        let tree = own.tree(None, &ours).map_err(ApplyError::Git)?;
-        let merged = merge(own, sides, &tree)?;
-        let differs = own.differing(Some(&tree), &merged).map_err(ApplyError::Git)?;
+        let (tree, conflicts) = merge(own, &sides.before, &ours.tree, &sides.after, Renames::Followed)?;
+        if !conflicts.is_empty() {
+            let names = conflicts.iter().map(|path| String::from_utf8_lossy(path).into_owned());
+            return Err(ApplyError::Conflicts(names.collect()));
+        }
+        let differs = own.differing(Some(&ours.tree), &tree).map_err(ApplyError::Git)?;
         let new = own.blobs(&differs).map_err(ApplyError::Git)?;
-        let old =
-            |path: &PathBytes| here.iter().find(|(old, _)| old == path).and_then(|(_, blob)| blob.clone());
+        let old = |path: &PathBytes| {
+            ours.standing.iter().find(|(old, _)| old == path).and_then(|(_, blob)| blob.clone())
+        };
         let steps = new.into_iter().map(|(path, new)| Step { old: old(&path), path, new }).collect();
-        let merged = own.entries(&merged, paths).map_err(ApplyError::Git)?;
-        Ok(Self { ours, merged, steps })
+        let entries = own.entries(&tree, paths).map_err(ApplyError::Git)?;
+        Ok(Self { entries, steps })
     }
+}
+
+/// Whether a file that one side moved is looked for at its new place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Renames {
+    Followed,
+    Unseen,
 }
 
 /// What git ends with when it does not know an option.
 const USAGE: i32 = 129;
 
-/// Merges, and returns the merged tree.
-fn merge(own: Own<'_>, sides: &Sides, ours: &str) -> Result<String, ApplyError> {
+/// Merges two trees that stand on a third. Returns the merged one, and where it conflicts.
+pub(super) fn merge(
+    own: Own<'_>,
+    base: &str,
+    ours: &str,
+    theirs: &str,
+    renames: Renames,
+) -> Result<(String, BTreeSet<PathBytes>), ApplyError> {
     let commit = |tree: &str, parents: &[&str]| -> Result<String, Why> {
         let (author, committer) = (Author::nobody(), Author::nobody());
         own.commit(&Commit { tree, parents, message: "", author, committer, date: None })
     };
     let commit = |tree: &str, parents: &[&str]| commit(tree, parents).map_err(ApplyError::Git);
-    let base = commit(&sides.before, &[])?;
+    let base = commit(base, &[])?;
     // Git finds the base by itself: only newer ones let it be named.
-    let (ours, theirs) = (commit(ours, &[&base])?, commit(&sides.after, &[&base])?);
+    let (ours, theirs) = (commit(ours, &[&base])?, commit(theirs, &[&base])?);
     let arguments = ["--write-tree", "--name-only", "-z", "--no-messages", &ours, &theirs];
     // Only paths that the work is about are in it, so that nobody can tell where a directory went.
     let call = own.call("merge-tree").set("merge.directoryRenames=false");
+    let call = call.set(format!("merge.renames={}", renames == Renames::Followed));
     let (code, out, complaint) = call.try_run(arguments).map_err(|error| ApplyError::Git(said(error)))?;
     let mut parts = out.split(|&byte| byte == 0).filter(|part| !part.is_empty());
     let tree = parts.next().map(line).unwrap_or_default();
     match code {
-        Some(0) => Ok(tree),
-        Some(1) => {
-            Err(ApplyError::Conflicts(parts.map(|path| String::from_utf8_lossy(path).into_owned()).collect()))
-        }
+        Some(0) => Ok((tree, BTreeSet::new())),
+        Some(1) => Ok((tree, parts.map(<[u8]>::to_vec).collect())),
         Some(USAGE) => Err(ApplyError::OldGit(own.read(&["version"]).map_err(ApplyError::Git)?)),
         _ => Err(ApplyError::Git(complaint)),
     }

@@ -5,31 +5,37 @@
 //!        └──────────▶ what the user made of it ──▶ merged ──▶ what differs is written, if nothing conflicts
 //! ```
 //!
-//! `seen` is what a person must have seen before, `merged` the merge, `written` the files, `committed` the commit.
+//! What was brought before takes the place of what was taken, wherever the user still has it: `earlier` remembers, and finds out. `seen` is
+//! what a person must have seen before, `merged` the merge, `written` the files, `committed` the commit.
 
 mod committed;
+mod earlier;
 mod error;
 mod merged;
 mod seen;
 mod written;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use agora_core::git::patch::PathBytes;
 use agora_core::ground::{Ground, Source};
 use agora_core::job::Job;
-use agora_core::wire::report::Report;
+use agora_core::wire::report::{PatchReport, Report};
 use rustix::fs::{FlockOperation, flock};
 
 use super::local::LocalGrounds;
-use super::own::{Entry, Own};
+use super::own::{Entry, Own, Sides};
 use super::take::dir_of;
 use super::work::{Origin, Work};
 use crate::dispatch_dir::DispatchDir;
 use crate::git::host::line;
 use crate::git::layout::Layout;
+use crate::home::Home;
 
+use earlier::{Brought, Earlier, stood_on};
 pub use error::ApplyError;
-use merged::Merged;
+use merged::{Merged, Ours};
 use written::Written;
 
 /// Where work is brought to.
@@ -88,7 +94,9 @@ impl LocalGrounds {
         let _ = crate::shelf::remove(&dir);
         let own = Own { git, dir: &dir };
         let out = DispatchDir::new(&self.home, &job.dispatch_id).out();
-        let applying = Applying { own, top, layout, ground, job, on_sight };
+        let earlier = Earlier::read(&thread_dir).map_err(failed)?;
+        let home = &self.home;
+        let applying = Applying { own, top, layout, ground, job, patch, on_sight, home, earlier };
         let work = Work::read(&out, patch).map_err(ApplyError::Git)?;
         let done =
             own.prepare(top, applying.layout.as_ref()).map_err(ApplyError::Git).and_then(|()| match to {
@@ -145,7 +153,10 @@ struct Applying<'a> {
     layout: Option<Layout>,
     ground: &'a Ground,
     job: &'a Job,
+    patch: &'a PatchReport,
     on_sight: OnSight,
+    home: &'a Home,
+    earlier: Earlier,
 }
 
 impl Applying<'_> {
@@ -161,6 +172,8 @@ impl Applying<'_> {
         let brought = self.own.differing(self.ground.head.as_deref(), &commit).map_err(ApplyError::Git)?;
         seen::names(brought.iter().map(|entry| &entry.path))?;
         seen::on_sight(self.own, &brought, self.on_sight)?;
+        let commit = self.on_the_last_branch(commit).map_err(ApplyError::Git)?;
+        self.remember(Some(commit.clone()))?;
         let nothing = "0".repeat(commit.len());
         let message = format!("agora apply {git_ref}");
         let call = git.call(self.top, "update-ref").set("core.logAllRefUpdates=true");
@@ -175,23 +188,50 @@ impl Applying<'_> {
 
     /// Changes the files of the working tree, and commits them if that is wanted.
     fn tree(&self, work: &Work, origin: &Origin, to: &ApplyTo) -> Result<AppliedWork, ApplyError> {
-        let paths = work.touched();
+        let git = ApplyError::Git;
+        let before = self.earlier.works(self.home);
+        // What was brought before and is not in the work any more goes back to what it was.
+        let paths: BTreeSet<PathBytes> = before.iter().chain([work]).flat_map(Work::touched).collect();
         if paths.is_empty() {
             return Err(ApplyError::Nothing);
         }
         seen::names(&paths)?;
-        let sides = self.own.sides(work, origin).map_err(ApplyError::Git)?;
-        let brought = self.own.differing(Some(&sides.before), &sides.after).map_err(ApplyError::Git)?;
+        let own = self.own;
+        let taken = own.before(&paths, origin).map_err(git)?;
+        let after = own.after(&taken, work).map_err(git)?;
+        let mut states = vec![taken.clone()];
+        for work in &before {
+            states.push(own.after(&taken, work).map_err(git)?);
+        }
+        let ours = Ours::read(own, self.top, &paths)?;
+        let sides = Sides { before: stood_on(own, &states, &ours.tree, &paths)?, after };
+        let mut brought = own.differing(Some(&taken), &sides.after).map_err(git)?;
+        brought.extend(own.differing(Some(&sides.before), &sides.after).map_err(git)?);
+        brought.sort_by(|one, other| one.path.cmp(&other.path));
+        brought.dedup();
+        if brought.is_empty() {
+            return Err(ApplyError::Nothing);
+        }
         seen::links(&brought, self.top)?;
-        seen::on_sight(self.own, &brought, self.on_sight)?;
-        let merged = Merged::of(self.own, self.top, &paths, &sides)?;
+        seen::on_sight(own, &brought, self.on_sight)?;
+        let merged = Merged::of(own, &paths, &ours, &sides)?;
         let mut applied = AppliedWork { files: shown(&brought), ..AppliedWork::default() };
         if *to == ApplyTo::Commit {
-            self.commit(&merged, &paths, &mut applied)?;
+            self.commit(&ours, &merged, &paths, &mut applied)?;
         } else {
+            self.remember(None)?;
             Written::write(self.top, &merged.steps)?.keep();
         }
         Ok(applied)
+    }
+
+    /// Remembers what is about to be brought.
+    fn remember(&self, commit: Option<String>) -> Result<(), ApplyError> {
+        // Only what it takes to read it again.
+        let (merged, whole, left_out) = (Vec::new(), Vec::new(), Vec::new());
+        let patch = PatchReport { merged, whole, left_out, ..self.patch.clone() };
+        let dispatch_id = self.job.dispatch_id.clone();
+        self.earlier.remember(self.home, Brought { dispatch_id, patch, commit })
     }
 }
 
