@@ -119,6 +119,7 @@ pub use agora_providers::ground::{AppliedWork, ApplyError, ApplyTo, OnSight, obj
 pub use agora_providers::ledger::Glance;
 pub use agora_providers::notify::{Message as NotifyMessage, Way as NotifyWay};
 pub use agora_providers::program::MARK as ROUTE_COMMAND;
+pub use apply::WorkPatch;
 pub use carry::accept::{AcceptError, Accepted, Novelty, RequestKey};
 pub use carry::recover::Recovered;
 pub use carry::sweep::{Sweep, Swept};

@@ -17,17 +17,13 @@ pub const WORKSPACE: Cap = Cap { bytes: 1024 * 1024 * 1024, entries: 1_000_000 }
 /// A session: a long one has some megabytes.
 pub const SESSION: Cap = Cap { bytes: 256 * 1024 * 1024, entries: 10_000 };
 
-/// What becomes of symbolic links.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Links {
-    Kept,
-    LeftOut,
-}
+/// Tells by its path from the root, and by what it is, whether something is kept. A directory that is not is not entered.
+type Wanted<'a> = &'a dyn Fn(&[u8], FileType) -> bool;
 
-/// Writes everything below `root`.
-pub(crate) fn pack<W: Write>(root: &Root, cap: Cap, links: Links, into: W) -> Result<W, SnapshotError> {
+/// Writes everything below `root` that is wanted.
+pub(crate) fn pack<W: Write>(root: &Root, cap: Cap, wanted: Wanted<'_>, into: W) -> Result<W, SnapshotError> {
     let mut packer = Packer::new(root, cap, into);
-    pack_dir(&mut packer, (root, cap), b"", links)?;
+    pack_dir(&mut packer, (root, cap), b"", wanted)?;
     packer.finish()
 }
 
@@ -35,7 +31,7 @@ fn pack_dir<W: Write>(
     packer: &mut Packer<'_, W>,
     (root, cap): (&Root, Cap),
     dir: &[u8],
-    links: Links,
+    wanted: Wanted<'_>,
 ) -> Result<(), SnapshotError> {
     let most = usize::try_from(cap.entries).unwrap_or(usize::MAX);
     let listed = root.list(dir, most).map_err(|error| match error.kind() {
@@ -46,12 +42,12 @@ fn pack_dir<W: Write>(
         let below = Path::new(OsStr::from_bytes(&path));
         let stat = root.stat(&path).map_err(at(below))?;
         let kind = FileType::from_raw_mode(stat.st_mode);
-        if kind == FileType::Symlink && links == Links::LeftOut {
+        if !wanted(&path, kind) {
             continue;
         }
         packer.put(below, &stat)?;
         if kind == FileType::Directory {
-            pack_dir(packer, (root, cap), &path, links)?;
+            pack_dir(packer, (root, cap), &path, wanted)?;
         }
     }
     Ok(())

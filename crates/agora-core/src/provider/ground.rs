@@ -50,7 +50,7 @@ pub struct GroundsSwept {
 
 /// Takes grounds, keeps them while their thread is there, and brings work home.
 ///
-/// Every implementation keeps true: the source is only read, but for the one ref of a thread; taking and bringing home may be
+/// Every implementation keeps true: the source is only read, but for the refs of a thread; taking and bringing home may be
 /// interrupted at any moment and done again.
 #[async_trait]
 pub trait Grounds: fmt::Debug + Send + Sync {

@@ -185,6 +185,9 @@ pub struct Prior {
     pub baseline: Option<SealedAt>,
     /// The runtime's own conversation.
     pub session: Option<PriorSession>,
+    /// The last dispatch whose work is not in that workspace, because it could not be kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<DispatchId>,
     /// What the thread has used up.
     pub usage: Usage,
 }
@@ -369,7 +372,7 @@ impl DispatchManifest {
     pub fn locations_mut(&mut self) -> impl Iterator<Item = &mut Location> {
         let bundles = [&mut self.subagent].into_iter().chain(&mut self.capabilities).chain(&mut self.env);
         let bundles = bundles.flat_map(|bundle| [&mut bundle.manifest].into_iter().chain(&mut bundle.pack));
-        let Prior { workspace, baseline, session, usage: _ } = &mut self.prior;
+        let Prior { workspace, baseline, session, lacks: _, usage: _ } = &mut self.prior;
         let session = session.iter_mut().map(|session| &mut session.files);
         let sealed = workspace.iter_mut().chain(baseline).chain(session);
         bundles.chain(sealed.map(|sealed| &mut sealed.location))

@@ -286,6 +286,9 @@ pub struct Report {
     pub session: Option<SessionMark>,
     pub workspace_saved: bool,
     pub resumed_with: Option<ResumedWith>,
+    /// The last dispatch of the thread whose work this one began without, because it could not be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<DispatchId>,
     /// What stood between the agent and everything else.
     #[serde(default = "Built::none")]
     pub wall: Built,
@@ -304,6 +307,14 @@ pub struct Report {
 }
 
 impl Report {
+    /// What the sealed workspace is called among the artifacts.
+    pub const WORKSPACE: &str = "workspace.sealed";
+
+    /// Tells whether there is a workspace to go on with, if not all of it.
+    pub fn leaves_workspace(&self) -> bool {
+        self.artifacts.iter().any(|artifact| artifact.path == Self::WORKSPACE)
+    }
+
     /// Starts a report of a run that has not come far yet.
     pub fn new(dispatch_id: DispatchId, at: Timestamp) -> Self {
         Self {
@@ -321,6 +332,7 @@ impl Report {
             session: None,
             workspace_saved: false,
             resumed_with: None,
+            lacks: None,
             wall: Built::none(),
             versions: Versions::default(),
             workspace: None,

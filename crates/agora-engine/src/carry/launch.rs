@@ -25,8 +25,7 @@ use super::{CarryError, Engine, Tries};
 use crate::error::chain;
 use crate::world::Target;
 
-/// What the worker leaves of a thread, by the names of its files.
-pub(crate) const WORKSPACE: &str = "workspace.sealed";
+/// What the worker leaves of a thread beside the workspace, by the names of its files.
 const BASELINE: &str = "baseline.sealed";
 const SESSION: &str = "session.sealed";
 
@@ -122,6 +121,7 @@ impl Engine {
     /// Returns what the thread goes on with: what the last of its dispatches left that left something, and what all of them used.
     pub(crate) async fn prior(&self, view: &ThreadView, job: &Job) -> Result<Prior, CarryError> {
         let mut prior = Prior::default();
+        let mut tip = job.ground.as_ref().and_then(|ground| ground.head.clone());
         for (id, _) in view.thread.dispatches().iter().filter(|(id, _)| *id != job.dispatch_id) {
             let papers = self.papers(id).await?;
             let Some(report) = papers.report.as_ref().and_then(|text| self.read_report(id, text)) else {
@@ -132,14 +132,19 @@ impl Engine {
             let used = report.usage.clone().unwrap_or_else(time);
             prior.usage = std::mem::take(&mut prior.usage).plus(&used);
             // One that never ran, or whose worker was lost, left nothing: what was left before it holds.
-            if report.workspace_saved || report.session.is_some() {
-                prior = self.leavings(id, report, prior.usage).map_err(CarryError::Shelf)?;
+            if report.leaves_workspace() {
+                tip = report.commits.as_ref().map(|commits| commits.head.clone()).or(tip);
+            } else if did_something(&report, tip.as_deref()) {
+                prior.lacks = Some(id.clone());
+            }
+            if report.leaves_workspace() || report.session.is_some() {
+                prior = self.leavings(id, report, prior).map_err(CarryError::Shelf)?;
             }
         }
         Ok(prior)
     }
 
-    fn leavings(&self, id: &DispatchId, report: Report, usage: Usage) -> Result<Prior, Unavailable> {
+    fn leavings(&self, id: &DispatchId, report: Report, prior: Prior) -> Result<Prior, Unavailable> {
         let sealed = |name: &str| -> Result<Option<SealedAt>, Unavailable> {
             let Some(kept) = report.artifacts.iter().find(|artifact| artifact.path == name) else {
                 return Ok(None);
@@ -148,12 +153,11 @@ impl Engine {
             Ok(Some(SealedAt { location: self.world.shelf.left(id, name)?, sha256 }))
         };
         let session = report.session.clone().zip(sealed(SESSION)?);
-        Ok(Prior {
-            workspace: sealed(WORKSPACE)?,
-            baseline: sealed(BASELINE)?,
-            session: session.map(|(mark, files)| PriorSession { mark, files }),
-            usage,
-        })
+        let session = session.map(|(mark, files)| PriorSession { mark, files });
+        if !report.leaves_workspace() {
+            return Ok(Prior { session, ..prior });
+        }
+        Ok(Prior { workspace: sealed(Report::WORKSPACE)?, baseline: sealed(BASELINE)?, session, ..prior })
     }
 
     /// Returns what a worker reported, if it did and signed it.
@@ -192,6 +196,13 @@ impl Engine {
         let env = EnvBundle::from_bundle(self.world.blobs.read(env).await?);
         Ok(env.iter().flat_map(|env| env.secrets().values().cloned()).collect())
     }
+}
+
+/// Tells whether a dispatch changed anything, or committed beyond what stood there before.
+fn did_something(report: &Report, tip: Option<&str>) -> bool {
+    let own = report.patch_since_pause.as_ref().or(report.patch.as_ref());
+    let commits = report.commits.as_ref();
+    own.is_some_and(|own| own.files > 0) || commits.is_some_and(|own| Some(&*own.head) != tip)
 }
 
 /// Returns what was worked out before. A thread that goes on without an answer has the notes that the agent left with a question, the

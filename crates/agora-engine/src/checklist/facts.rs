@@ -13,7 +13,6 @@ use agora_core::{DispatchId, QuestionId, ThreadId};
 
 use super::Calls;
 use crate::agora::Agora;
-use crate::carry::launch::WORKSPACE;
 use crate::carry::{CarryError, Engine};
 use crate::error::Error;
 use crate::inbox::asked_by;
@@ -87,8 +86,8 @@ impl Agora {
 
     /// Tells whether what was sealed for the next dispatch is still there, where it is a file of its own.
     async fn is_kept(&self, asker: &DispatchId, report: &Report) -> Result<bool, Error> {
-        let is_sealed = report.artifacts.iter().any(|artifact| artifact.path == WORKSPACE);
-        Ok(!is_sealed || self.read_left(asker, WORKSPACE, 0, 1).await?.is_some())
+        let sealed = || self.read_left(asker, Report::WORKSPACE, 0, 1);
+        Ok(!report.leaves_workspace() || sealed().await?.is_some())
     }
 
     /// Finds the dispatch that an answer led to.

@@ -1,4 +1,5 @@
-//! The work coming home: `refs/agora/<thread>` in the repository that it was taken from, and nothing else there.
+//! The work coming home: `refs/agora/<thread>` in the repository that it was taken from, and nothing else there. Work that began without
+//! what the thread did before comes beside that, to a ref of its own.
 //!
 //! ```text
 //!  a repository of our own, objects borrowed     the user's repository
@@ -82,6 +83,12 @@ impl LocalGrounds {
         if let Some(why) = failed {
             home = CameHome { unfinished: true, warnings: vec![why], ..CameHome::default() };
         }
+        home.warnings.extend(self.not_in(job, report)?);
+        if let Some(name) = home.git_ref.as_ref().filter(|_| !report.leaves_workspace()) {
+            home.warnings.push(format!(
+                "the thread goes on without this work, whose workspace could not be kept: it stays in `{name}`"
+            ));
+        }
         let note = self.note(&job.thread_id, &job.dispatch_id);
         let bytes = serde_json::to_vec(&home).map_err(|error| unavailable("write", &note, error.into()))?;
         // A thread whose ground is gone needs no note either.
@@ -89,6 +96,17 @@ impl LocalGrounds {
             self.home.put(&note, &bytes)?;
         }
         Ok(home)
+    }
+
+    /// Says what of its thread's work is not in that of a dispatch, and where it stays.
+    pub fn not_in(&self, job: &Job, report: &Report) -> Result<Option<String>, Unavailable> {
+        let Some(lacks) = &report.lacks else { return Ok(None) };
+        let earlier = self.came_home_now(&job.thread_id, lacks)?.and_then(|home| home.git_ref);
+        let place = earlier.map_or_else(
+            || format!("`agora logs {lacks} --part patch` shows it"),
+            |earlier| format!("it stays in `{earlier}`"),
+        );
+        Ok(Some(format!("what `{lacks}` did is not in this work: {place}")))
     }
 
     fn come(
@@ -195,11 +213,17 @@ impl Coming<'_> {
         if Some(&*commit) == self.ground.head.as_deref() {
             return Ok(());
         }
-        let name = format!("refs/agora/{}", self.job.thread_id);
+        let name = self.name();
         self.own.read(&["update-ref", &name, &commit])?;
         self.own.hand_over(self.top, &format!("+{name}:{name}"))?;
         (home.git_ref, home.commit) = (Some(name), Some(commit));
         Ok(())
+    }
+
+    /// Names the ref. Work without what the thread did before never takes the place of that.
+    fn name(&self) -> String {
+        let without = self.report.lacks.as_ref().map(|lacks| format!("-without-{lacks}"));
+        format!("refs/agora/{}{}", self.job.thread_id, without.unwrap_or_default())
     }
 
     /// Lists commits, as `rev-list` does, without those that another one stands on.

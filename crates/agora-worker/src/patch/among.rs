@@ -19,6 +19,11 @@ impl Among {
         self.0.iter().map(|path| &**path)
     }
 
+    /// Returns those of the paths that are wanted.
+    pub(crate) fn only(&self, wanted: impl Fn(&[u8]) -> bool) -> Self {
+        Self(self.0.iter().filter(|path| wanted(path)).cloned().collect())
+    }
+
     /// Returns the names in a directory that are on the way to one of the paths.
     pub(super) fn children<'a>(&'a self, dir: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let start = self.0.partition_point(|path| parts(path).lt(parts(dir)));

@@ -5,7 +5,7 @@
 //! configuration, hooks, filters or attributes counts. In reading order: `root` and `walk` look at the workspace,
 //! `ignored` knows what is no part of it, `baseline` remembers, `compare` finds what differs, `source` what all of it stands on,
 //! `write` with `rename`, `moved`, `section`, `text`, `binary` and `hide` writes it, `carry` and `resume` take a baseline
-//! across a pause.
+//! across a pause, `spared` says what a snapshot can do without.
 
 mod among;
 mod baseline;
@@ -23,6 +23,7 @@ mod resume;
 pub(crate) mod root;
 mod section;
 mod source;
+mod spared;
 mod text;
 mod walk;
 mod write;
@@ -35,6 +36,7 @@ pub use entry::Fingerprint;
 pub use left_out::{LeftOut, Why};
 pub use resume::CarriedError;
 pub use source::Source;
+pub(crate) use spared::{Spare, Spared};
 
 /// Reads a file below a root, with no link on the way, if it has at most `most` bytes.
 pub(crate) fn read_below(root: &std::path::Path, path: &[u8], most: u64) -> io::Result<Vec<u8>> {

@@ -13,7 +13,10 @@ use agora_core::wire::report::{
     Artifact, CommitsReport, LeftOut, Output, PatchReport, VerifyReport, Versions,
 };
 
+use rustix::fs::FileType;
+
 use super::invoke::{Invoked, millis, shell_code};
+use super::keep;
 use super::prepare::Before;
 use crate::adapter::Runtime;
 use crate::child::{GRACE, How, Input, Limits, SoftSignal, Spec};
@@ -23,9 +26,9 @@ use crate::outputs;
 use crate::patch::root::Root;
 use crate::patch::{Baseline, PatchSummary};
 use crate::progress::Step;
-use crate::room::{self, Changed, Frozen, commits};
+use crate::room::commits;
 use crate::seal::Content;
-use crate::snapshot::{self, Links};
+use crate::snapshot;
 
 const PATCH: &str = "patch.diff";
 const COMMITS: &str = "commits";
@@ -42,7 +45,7 @@ pub(crate) fn capture(invoked: &Invoked, desk: &mut Desk) {
     let (files, left_out) = outputs::collect(&desk.place.work(), &desk.place.out(), &desk.redactor);
     (desk.report.outputs, desk.report.outputs_left_out) = (files, left_out);
     session(invoked, desk);
-    workspace(invoked, desk);
+    keep::workspace(invoked, desk);
     logs(desk);
 }
 
@@ -172,7 +175,7 @@ fn report(summary: PatchSummary, artifact: Artifact) -> PatchReport {
     }
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {
@@ -234,7 +237,8 @@ fn session(invoked: &Invoked, desk: &mut Desk) {
     let seal = &invoked.task.seal;
     let kept = write(desk, "session.sealed", |file| {
         let sealing = seal.seal(Content::Session, file)?;
-        let sealing = snapshot::pack(&files, snapshot::SESSION, Links::LeftOut, sealing);
+        let sealing =
+            snapshot::pack(&files, snapshot::SESSION, &|_, kind| kind != FileType::Symlink, sealing);
         sealing.map_err(|error| io::Error::other(Box::new(error)))?.finish().map(drop)
     });
     match kept {
@@ -250,76 +254,6 @@ fn session_files(runtime: &Runtime, desk: &Desk) -> Option<Root> {
     let below = runtime.session_files()?.as_os_str();
     // The agent may have made a link of it, or of what is on the way to it.
     Root::open(&desk.place.home()).and_then(|home| home.enter(below.as_bytes())).ok()
-}
-
-/// Keeps the workspace, and what it was when the thread began, sealed.
-fn workspace(invoked: &Invoked, desk: &mut Desk) {
-    let (seal, work) = (&invoked.task.seal, desk.place.work());
-    let baseline = match invoked.baselines.thread.as_ref().unwrap_or(&invoked.baselines.dispatch) {
-        Before::Noted(baseline) => baseline,
-        Before::Frozen(began) => return layers(invoked, began, desk),
-    };
-    let kept = write(desk, "workspace.sealed", |file| {
-        let sealing = seal.seal(Content::Workspace, file)?;
-        let sealing = snapshot::pack(&Root::open(&work)?, snapshot::WORKSPACE, Links::Kept, sealing);
-        sealing.map_err(|error| io::Error::other(Box::new(error)))?.finish().map(drop)
-    });
-    let kept = kept.and_then(|((), tree)| {
-        if is_untouched(invoked, desk) {
-            return Ok(vec![tree]);
-        }
-        let ((), origin) = write(desk, "baseline.sealed", |file| {
-            let mut sealing = seal.seal(Content::Baseline, file)?;
-            baseline.carry(&work, &mut sealing).map_err(|error| io::Error::other(Box::new(error)))?;
-            sealing.finish().map(drop)
-        })?;
-        Ok(vec![tree, origin])
-    });
-    saved(kept, desk);
-}
-
-/// Keeps what changed since the thread began, and what was done to the ground before that, sealed.
-fn layers(invoked: &Invoked, began: &Frozen, desk: &mut Desk) {
-    let (seal, work) = (&invoked.task.seal, desk.place.work());
-    let sealed = |name: &str, content: Content, tree: &Path, changed: io::Result<Changed>| {
-        let Changed { among: paths, whole } = changed?;
-        if !whole {
-            return Err(io::Error::other("a directory of it is closed, or too deep"));
-        }
-        let ((), artifact) = write(desk, name, |file| {
-            let sealing = room::pack(tree, &paths, snapshot::WORKSPACE, seal.seal(content, file)?);
-            sealing.map_err(|error| io::Error::other(Box::new(error)))?.finish().map(drop)
-        })?;
-        io::Result::Ok(artifact)
-    };
-    let Some(room) = &desk.room else { return };
-    let kept: io::Result<Vec<Artifact>> = (|| {
-        let tree = sealed("workspace.sealed", Content::Workspace, &work, room.changed_since(began))?;
-        let origin = sealed("baseline.sealed", Content::Baseline, &began.tree, room.changed_until(began))?;
-        Ok(vec![tree, origin])
-    })();
-    saved(kept, desk);
-}
-
-/// Reports what of the workspace was kept.
-fn saved(kept: io::Result<Vec<Artifact>>, desk: &mut Desk) {
-    match kept {
-        Ok(artifacts) => {
-            desk.report.artifacts.extend(artifacts);
-            desk.report.workspace_saved = true;
-        }
-        Err(error) => desk.warn(format!("the workspace could not be kept: {}", chain(&error))),
-    }
-}
-
-/// Tells whether the workspace is what it was when the thread began. Then there is nothing to remember beside it.
-fn is_untouched(invoked: &Invoked, desk: &Desk) -> bool {
-    let nothing = |patch: &PatchReport| {
-        patch.files == 0 && patch.left_out.is_empty() && patch.redacted_files.is_empty()
-    };
-    invoked.baselines.thread.is_none()
-        && desk.report.verify.is_none()
-        && desk.report.patch.as_ref().is_some_and(nothing)
 }
 
 /// Lists the logs.
@@ -345,7 +279,7 @@ fn artifact<T>(name: &str, hashing: &Hashing<T>) -> Artifact {
 }
 
 /// Writes a file of the worker's. One that could not be written whole is taken away again.
-fn write<T>(
+pub(super) fn write<T>(
     desk: &Desk,
     name: &str,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<T>,

@@ -8,6 +8,7 @@ pub(crate) mod environment;
 pub(crate) mod fetch;
 pub(crate) mod finish;
 pub(crate) mod invoke;
+pub(crate) mod keep;
 pub(crate) mod prepare;
 pub(crate) mod setup;
 pub(crate) mod stage;

@@ -102,6 +102,10 @@ pub(crate) fn prepare(set_up: SetUp, desk: &mut Desk) -> Result<Ready, Fault> {
         }
         None => None,
     };
+    if let Some(lacks) = &prior.lacks {
+        desk.report.lacks = Some(lacks.clone());
+        desk.warn(format!("it began without what `{lacks}` did, whose workspace could not be kept"));
+    }
     if !matches!(task.occasion, Occasion::First) {
         desk.report.resumed_with = Some(ResumedWith {
             workspace: prior.workspace.is_some(),

@@ -111,7 +111,10 @@ impl LocalGrounds {
                 }
                 ApplyTo::WorkingTree | ApplyTo::Commit => {
                     let origin = Origin::of(self.home.root(), &thread_dir, ground).map_err(failed)?;
-                    applying.tree(&work, &origin, to)
+                    let mut applied = applying.tree(&work, &origin, to)?;
+                    let not_in = self.not_in(job, report);
+                    applied.warnings.extend(not_in.map_err(|error| ApplyError::Git(error.to_string()))?);
+                    Ok(applied)
                 }
             });
         let _ = crate::shelf::remove(&dir);

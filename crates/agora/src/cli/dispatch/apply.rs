@@ -40,10 +40,11 @@ impl Apply {
         let thread = find(&agora, &self.id).await?;
         if self.patch {
             let patch = agora.work_patch(thread.id()).await?;
+            patch.warnings.iter().for_each(|warning| context.ui.warn(warning));
             match context.ui.form() {
-                ui::Form::Text => ui::print_bytes(&patch)?,
+                ui::Form::Text => ui::print_bytes(&patch.bytes)?,
                 ui::Form::Json => context.ui.result(
-                    || json!({"threadId": thread.id(), "patch": String::from_utf8_lossy(&patch)}),
+                    || json!({"threadId": thread.id(), "patch": String::from_utf8_lossy(&patch.bytes), "warnings": patch.warnings}),
                     String::new,
                 )?,
             }
