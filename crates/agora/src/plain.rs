@@ -1,13 +1,78 @@
 //! Words of an agent on a person's terminal: what it wrote can be read there, and does nothing.
 
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
 /// Returns a text without what a terminal would obey: escapes, other control characters, and marks that turn the direction of
 /// writing. Line breaks and tabs stay.
 pub(crate) fn plain(text: &str) -> String {
-    let obeyed = |character: char| {
-        let turns = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        turns || character.is_control() && !matches!(character, '\n' | '\t')
+    text.replace("\r\n", "\n").chars().map(|one| if is_obeyed(one) { '\u{fffd}' } else { one }).collect()
+}
+
+/// Returns a JSON document that means the same, without what a terminal would obey: that can only stand in its texts.
+pub(crate) fn plain_json(document: &str) -> String {
+    let mut plain = String::with_capacity(document.len());
+    for character in document.chars() {
+        if is_obeyed(character) {
+            // To a text one can always write.
+            let _ = write!(plain, "\\u{:04x}", u32::from(character));
+        } else {
+            plain.push(character);
+        }
+    }
+    plain
+}
+
+fn is_obeyed(character: char) -> bool {
+    let turns = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || character.is_control() && !matches!(character, '\n' | '\t')
+}
+
+/// Writes to a terminal, as `made` makes it. Bytes may come in any pieces.
+pub(crate) struct Harmless<W: Write> {
+    terminal: W,
+    made: fn(&str) -> String,
+    /// The beginning of a character, or of a line break, whose rest has not come.
+    begun: Vec<u8>,
+}
+
+impl<W: Write> Harmless<W> {
+    pub(crate) fn new(terminal: W, made: fn(&str) -> String) -> Self {
+        Self { terminal, made, begun: Vec::new() }
+    }
+
+    fn show(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.terminal.write_all((self.made)(&String::from_utf8_lossy(bytes)).as_bytes())
+    }
+}
+
+impl<W: Write> Write for Harmless<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.begun.extend_from_slice(bytes);
+        let rest = self.begun.split_off(whole(&self.begun));
+        let now = std::mem::replace(&mut self.begun, rest);
+        self.show(&now)?;
+        Ok(bytes.len())
+    }
+
+    /// What has begun will not be ended any more.
+    fn flush(&mut self) -> io::Result<()> {
+        let rest = std::mem::take(&mut self.begun);
+        self.show(&rest)?;
+        self.terminal.flush()
+    }
+}
+
+/// Returns how many of these bytes can be shown without knowing what comes next.
+fn whole(bytes: &[u8]) -> usize {
+    let back = bytes.iter().rev().take(4).position(|byte| !(0x80..0xc0).contains(byte));
+    let Some(at) = back.map(|back| bytes.len() - back - 1) else { return bytes.len() };
+    let length = match bytes[at] {
+        b'\r' => 2,
+        0xc0.. => bytes[at].leading_ones() as usize,
+        _ => 1,
     };
-    text.replace("\r\n", "\n").chars().map(|one| if obeyed(one) { '\u{fffd}' } else { one }).collect()
+    if at + length > bytes.len() { at } else { bytes.len() }
 }
 
 /// Returns how many columns a letter takes: two for Hangul, and from the East Asian scripts on; to count one too many leaves only a
@@ -70,7 +135,9 @@ pub(crate) fn filled(pieces: Vec<String>, indent: usize, columns: usize) -> Vec<
 
 #[cfg(test)]
 mod tests {
-    use super::{fitting, plain, wrapped};
+    use std::io::Write;
+
+    use super::{Harmless, fitting, plain, plain_json, wrapped};
 
     #[test]
     fn a_line_fits_and_has_no_control_characters() {
@@ -92,6 +159,27 @@ mod tests {
             "a\u{fffd}[2Jb\nc\td\u{fffd}e\u{fffd}f\u{fffd}"
         );
         assert_eq!(plain("Größe: 3 µm 🙂"), "Größe: 3 µm 🙂");
+    }
+
+    #[test]
+    fn a_document_for_a_terminal_means_the_same() {
+        let document = serde_json::json!({"a": "\u{1b}[2J \u{9b}2J \u{202e}\u{7f} Größe 🙂"}).to_string();
+        let plain = plain_json(&document);
+        assert!(plain.contains("\\u009b2J \\u202e\\u007f Größe 🙂"), "{plain}");
+        let same = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(same(&plain), same(&document));
+    }
+
+    #[test]
+    fn it_is_harmless_in_whatever_pieces_it_comes() {
+        let text = ["a\u{9b}2J Größe 🙂\r\nb\x1b]52;c;x\x07\r".as_bytes(), b"\xff\xe2\x82"].concat();
+        let shown = "a\u{fffd}2J Größe 🙂\nb\u{fffd}]52;c;x\u{fffd}\u{fffd}\u{fffd}\u{fffd}";
+        for size in 1..=text.len() {
+            let mut harmless = Harmless::new(Vec::new(), plain);
+            text.chunks(size).for_each(|piece| harmless.write_all(piece).unwrap());
+            harmless.flush().unwrap();
+            assert_eq!(String::from_utf8(harmless.terminal).unwrap(), shown, "{size}");
+        }
     }
 
     #[test]

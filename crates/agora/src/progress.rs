@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::cli::{counted, span};
-use crate::plain::fitting;
+use crate::plain::{fitting, plain};
 use crate::ui::{Form, Ui};
 
 /// How often the line is written again: often enough to see that time passes.
@@ -43,7 +43,7 @@ impl LiveLine {
     pub(crate) fn write(&mut self, line: &str) {
         self.shown = true;
         // Wide letters count as one here: where they are too many, the terminal cuts the line, and does not wrap it.
-        let _ = write!(std::io::stderr(), "\r\x1b[K\x1b[?7l{}\x1b[?7h", fitting(line, columns()));
+        let _ = write!(std::io::stderr(), "\r\x1b[K\x1b[?7l{}\x1b[?7h", fitting(&plain(line), columns()));
     }
 
     /// Takes the line away.

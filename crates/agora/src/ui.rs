@@ -1,7 +1,10 @@
 //! The only place that prints: results to standard output, everything else to standard error.
+//!
+//! What is printed may hold an agent's words. A terminal would do what they say, so a terminal gets them without what it would obey, here
+//! where nobody can forget it. A pipe gets every byte.
 
 use std::fmt::Display;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
@@ -12,6 +15,7 @@ use serde_json::json;
 use crate::ask;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::plain::{Harmless, plain, plain_json};
 
 /// How results are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +48,7 @@ impl Ui {
     ) -> Result<(), Failure> {
         match self.form {
             Form::Text => print(&text()),
-            Form::Json => print_document(&mut io::stdout().lock(), &json()),
+            Form::Json => print_document(&mut standard_output(Form::Json), &json()),
         }
     }
 
@@ -56,10 +60,10 @@ impl Ui {
     ) -> Result<(), Failure> {
         match self.form {
             Form::Text => {
-                let mut out = BufWriter::with_capacity(PIECE_BYTES, io::stdout().lock());
+                let mut out = BufWriter::with_capacity(PIECE_BYTES, standard_output(Form::Text));
                 written(text(&mut out).and_then(|()| out.flush()))
             }
-            Form::Json => print_document(&mut io::stdout().lock(), &json()),
+            Form::Json => print_document(&mut standard_output(Form::Json), &json()),
         }
     }
 
@@ -84,32 +88,33 @@ impl Ui {
     /// Says what went wrong with something that is itself the result. Not with `--json`, where it is in the document.
     pub(crate) fn complain(&self, what: &str, why: &str) {
         if self.form == Form::Text {
-            say(format_args!("{ERROR}error:{ERROR:#} {what}\n  because {}\n", why.trim_end()));
+            let (what, why) = (shown(what), shown(why.trim_end()));
+            say(format_args!("{ERROR}error:{ERROR:#} {what}\n  because {why}\n"));
         }
     }
 
     /// Says something beside the result. Not with `--json`, whose reader is a program.
     pub(crate) fn note(&self, text: impl Display) {
         if self.form == Form::Text {
-            say(format_args!("{text}\n"));
+            say(format_args!("{}\n", shown(text)));
         }
     }
 
     /// Says what would be useful next.
     pub(crate) fn hint(&self, text: impl Display) {
         if self.form == Form::Text {
-            say(format_args!("{HINT}hint:{HINT:#} {text}\n"));
+            say(format_args!("{HINT}hint:{HINT:#} {}\n", shown(text)));
         }
     }
 
     /// Warns, whoever reads.
     pub(crate) fn warn(&self, text: impl Display) {
-        say(format_args!("{WARNING}warning:{WARNING:#} {text}\n"));
+        say(format_args!("{WARNING}warning:{WARNING:#} {}\n", shown(text)));
     }
 
     /// Warns of a failure that keeps nobody from the rest: what failed, why, and what to do next.
     pub(crate) fn warning(&self, failure: &Failure) {
-        self.warn(in_full(failure).trim_end());
+        say(format_args!("{WARNING}warning:{WARNING:#} {}\n", in_full(failure).trim_end()));
     }
 
     /// Says what failed, why, and what to do next.
@@ -127,7 +132,7 @@ impl Ui {
                 let error =
                     json!({"error": {"code": failure.code, "message": message, "hints": failure.hints}});
                 // Nothing better can be done about a failure to say that something failed.
-                let _ = print(&format!("{error}\n"));
+                let _ = print_document(&mut standard_output(Form::Json), &error);
             }
         }
         failure.exit
@@ -140,22 +145,22 @@ pub(crate) fn path_text(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Writes bytes as they are to standard output: a patch need not be text.
+/// Writes bytes to standard output: a patch need not be text.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
-    write_to(&mut io::stdout().lock(), bytes)
+    write_to(&mut standard_output(Form::Text), bytes)
 }
 
 /// Words a failure, with why and what to do next on lines of their own.
 fn in_full(failure: &Failure) -> String {
-    let mut text = format!("{}\n", failure.message);
-    text.extend(failure.causes.iter().map(|cause| format!("  because {cause}\n")));
-    text.extend(failure.hints.iter().map(|hint| format!("{HINT}hint:{HINT:#} {hint}\n")));
+    let mut text = format!("{}\n", shown(&failure.message));
+    text.extend(failure.causes.iter().map(|cause| format!("  because {}\n", shown(cause))));
+    text.extend(failure.hints.iter().map(|hint| format!("{HINT}hint:{HINT:#} {}\n", shown(hint))));
     text
 }
 
 /// Writes a result, which has no colours in it.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    write_to(&mut io::stdout().lock(), text.as_bytes())
+    write_to(&mut standard_output(Form::Text), text.as_bytes())
 }
 
 /// What of a long text is kept before it goes out.
@@ -212,6 +217,22 @@ pub(crate) async fn nobody_reads() {
     if looking.is_err() || gone.await.is_err() {
         std::future::pending::<()>().await;
     }
+}
+
+/// Returns standard output: for a pipe as it is, for a terminal without what it would obey.
+fn standard_output(form: Form) -> Box<dyn Write> {
+    let stdout = io::stdout().lock();
+    match form {
+        _ if !stdout.is_terminal() => Box::new(stdout),
+        Form::Text => Box::new(Harmless::new(stdout, plain)),
+        Form::Json => Box::new(Harmless::new(stdout, plain_json)),
+    }
+}
+
+/// Returns words for standard error, in the same way. Our own colours come around them.
+fn shown(text: impl Display) -> String {
+    let text = text.to_string();
+    if io::stderr().is_terminal() { plain(&text) } else { text }
 }
 
 /// Writes to standard error, if anybody listens there.

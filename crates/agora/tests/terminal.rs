@@ -155,3 +155,75 @@ fn a_run_ends_as_its_thread_did_when_the_question_is_closed_elsewhere() {
     assert!(seen.contains("the question has expired; its thread has ended"), "{seen}");
     assert_eq!(code, Some(1), "{seen}");
 }
+
+/// What an agent says so that a terminal does something: clears it, names its window, writes into the clipboard, moves the cursor, asks it
+/// for an answer that would be typed, and turns the direction of writing.
+const STEERING: [&str; 9] = [
+    "\x1b[2J",
+    "\x1b]0;mine\x07",
+    "\x1b]52;c;bWluZQ==\x07",
+    "\x1b[1A",
+    "\x1b[31m",
+    "\u{9b}6n",
+    "\u{9d}52;c;eA==\u{9c}",
+    "\u{202e}",
+    "\x08",
+];
+
+/// Asks in such words, and when it was answered says them, in its last words and beside them.
+const STEERER: &str = r#"if [ -f .agora/resume.json ]; then cat words; cat words >&2; cp words made.txt; exit 1; fi
+printf '%s' "$(cat ask)" > .agora/needs_input.json"#;
+
+#[test]
+fn what_an_agent_says_does_nothing_to_a_terminal_and_is_whole_in_a_pipe() {
+    let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
+    let words = STEERING.map(|one| format!("<{one}>")).concat();
+    let ask = serde_json::json!({
+        "question": format!("Which?{words}"), "context": words, "partialState": {"a": words},
+        "options": [{"label": format!("a{words}"), "description": words}, {"label": "b"}],
+    });
+    cli.write("tree/words", format!("{words}\n"));
+    cli.write("tree/ask", ask.to_string());
+    let command = ["--runtime", "command", "--", "sh", "-c", STEERER];
+    cli.run(&[&["subagent", "register", "--name", "steerer"], &command[..]].concat()).success();
+
+    let harmless = |arguments: &[&str]| {
+        let mut command = cli.command(arguments);
+        command.env("TERM", "xterm").env("NO_COLOR", "1");
+        let (seen, _) = Terminal::start(command, 400).finish();
+        for one in STEERING {
+            assert!(!seen.contains(one), "{arguments:?} lets {one:?} through: {seen:?}");
+        }
+        seen
+    };
+    let run = ["run", "--agent", "steerer", "x", "--workspace", "tree", "--pause-ok"];
+    let seen = harmless(&run);
+    assert!(seen.contains("Which?<\u{fffd}[2J>"), "it asked, and that can be read: {seen}");
+    for look in ["inbox --list", "show @", "show @ --json", "thread show @", "logs @ --part worker", "ls"] {
+        harmless(&look.split(' ').collect::<Vec<_>>());
+    }
+    let seen = harmless(&["answer", "@", "b", "--follow"]);
+    assert!(seen.contains("<\u{fffd}[2J>"), "{seen}");
+    for look in [
+        "show @",
+        "show @ --json",
+        "thread show @",
+        "logs @",
+        "logs @ --json",
+        "logs @ --part worker",
+        "logs @ --part patch",
+        "dispatch watch @",
+        "apply @ --patch",
+        "status",
+        "protocol check @",
+        "thread list",
+        "dispatch describe @",
+    ] {
+        harmless(&look.split(' ').collect::<Vec<_>>());
+    }
+
+    let piped = cli.run(&["logs", "@"]).success();
+    assert!(piped.contains(&words), "{piped:?}");
+    let shown = cli.run(&["show", "@", "--json"]).json();
+    assert_eq!(shown["output"]["text"].as_str().map(str::trim_end), Some(words.as_str()));
+}
