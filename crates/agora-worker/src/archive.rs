@@ -39,6 +39,16 @@ pub enum SnapshotError {
     Io { path: PathBuf, source: io::Error },
 }
 
+impl From<SnapshotError> for io::Error {
+    fn from(error: SnapshotError) -> Self {
+        let kind = match &error {
+            SnapshotError::Io { source, .. } => source.kind(),
+            SnapshotError::TooLarge { .. } | SnapshotError::Path { .. } => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}
+
 /// The characters of a path in a message, at each end.
 const SHOWN: usize = 60;
 

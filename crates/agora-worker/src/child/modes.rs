@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// What the owner of a directory and of a file needs.
 const DIRECTORY: u32 = 0o700;
 const FILE: u32 = 0o600;
+/// To read them.
+const READ_DIRECTORY: u32 = 0o500;
+const READ_FILE: u32 = 0o400;
 
 /// Lets the worker read and write again what is in a directory of its own. For when the program has ended.
 pub(super) fn mend(dir: &Path) {
@@ -20,9 +23,13 @@ pub(super) fn mend(dir: &Path) {
 
 /// The same for one path alone.
 pub(crate) fn mend_one(path: &Path) {
+    give(path, DIRECTORY, FILE);
+}
+
+fn give(path: &Path, directory: u32, file: u32) {
     // What is not ours to mend was not the program's to break.
     let Ok(about) = fs::symlink_metadata(path) else { return };
-    let (needed, mode) = (if about.is_dir() { DIRECTORY } else { FILE }, about.permissions().mode());
+    let (needed, mode) = (if about.is_dir() { directory } else { file }, about.permissions().mode());
     if !about.is_symlink() && mode & needed != needed {
         let _ = fs::set_permissions(path, Permissions::from_mode(mode | needed));
     }
@@ -33,6 +40,15 @@ pub(crate) fn mend_all(dir: &Path) {
     let mut left = vec![dir.to_owned()];
     while let Some(path) = left.pop() {
         mend_one(&path);
+        left.extend(entries(&path));
+    }
+}
+
+/// Lets the worker read what is in a directory, and changes no more than that.
+pub(crate) fn reveal(dir: &Path) {
+    let mut left = vec![dir.to_owned()];
+    while let Some(path) = left.pop() {
+        give(&path, READ_DIRECTORY, READ_FILE);
         left.extend(entries(&path));
     }
 }

@@ -12,13 +12,14 @@ use agora_core::wire::line::Said;
 use agora_core::wire::report::{
     Artifact, CommitsReport, LeftOut, Output, PatchReport, VerifyReport, Versions,
 };
-
 use rustix::fs::FileType;
+use rustix::process::geteuid;
 
 use super::invoke::{Invoked, millis, shell_code};
 use super::keep;
 use super::prepare::Before;
 use crate::adapter::Runtime;
+use crate::child::modes;
 use crate::child::{GRACE, How, Input, Limits, SoftSignal, Spec};
 use crate::desk::Desk;
 use crate::hashing::Hashing;
@@ -26,7 +27,7 @@ use crate::outputs;
 use crate::patch::root::Root;
 use crate::patch::{Baseline, PatchSummary};
 use crate::progress::Step;
-use crate::room::commits;
+use crate::room::{Changed, Frozen, Room, commits};
 use crate::seal::Content;
 use crate::snapshot;
 
@@ -102,7 +103,7 @@ fn patch(before: &Before, fits: Fits, name: &str, desk: &mut Desk) -> Option<Pat
         match (before, &desk.room) {
             (Before::Noted(baseline), _) => make(baseline, file),
             (Before::Frozen(frozen), Some(room)) => {
-                let changed = room.changed_since(frozen)?;
+                let changed = changed_since(room, frozen, &work)?;
                 whole = changed.whole;
                 let baseline = Baseline::of_tree(&frozen.tree, changed.among, desk.spool()?);
                 let baseline = baseline.map_err(|error| io::Error::other(Box::new(error)))?;
@@ -124,6 +125,16 @@ fn patch(before: &Before, fits: Fits, name: &str, desk: &mut Desk) -> Option<Pat
             None
         }
     }
+}
+
+/// Finds what changed, also in what the agent has closed.
+pub(super) fn changed_since(room: &Room, frozen: &Frozen, work: &Path) -> io::Result<Changed> {
+    let changed = room.changed_since(frozen)?;
+    if changed.whole || geteuid().is_root() {
+        return Ok(changed);
+    }
+    modes::reveal(work);
+    room.changed_since(frozen)
 }
 
 /// Keeps the commits that the agent made, where it worked in a repository.

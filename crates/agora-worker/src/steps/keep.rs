@@ -5,9 +5,10 @@ use std::path::Path;
 
 use agora_core::wire::report::{Artifact, PatchReport, Report};
 
-use super::capture::{chain, write};
+use super::capture::{chain, changed_since, write};
 use super::invoke::Invoked;
 use super::prepare::Before;
+use crate::child::modes;
 use crate::desk::Desk;
 use crate::patch::root::Root;
 use crate::patch::{Among, Baseline, Spare, Spared};
@@ -90,7 +91,8 @@ fn layers(invoked: &Invoked, began: &Frozen, desk: &Desk) -> io::Result<Vec<Kept
         Changed { among, whole: true } => Ok(among),
         Changed { whole: false, .. } => Err(io::Error::other("a directory of it is closed, or too deep")),
     };
-    let (work, since) = (desk.place.work(), all(room.changed_since(began)?)?);
+    let work = desk.place.work();
+    let since = all(changed_since(room, began, &work)?)?;
     let until = all(room.changed_until(began)?)?;
     let tree = Tree {
         name: Report::WORKSPACE,
@@ -117,7 +119,7 @@ fn keep(tree: &Tree<'_>, seal: &Seal, desk: &Desk) -> io::Result<Kept> {
         if failed.as_ref().is_some_and(|(count, _)| *count == spared.count()) {
             continue;
         }
-        match write(desk, tree.name, |file| tree.pack(&spared, seal, file)) {
+        match tree.written(&spared, seal, desk) {
             Err(error) if is_too_large(&error) => failed = Some((spared.count(), error)),
             written => {
                 let ((), artifact) = written?;
@@ -146,6 +148,18 @@ impl Tree<'_> {
         Spared::find(self.root, self.among, known, spare).map_err(io::Error::other)
     }
 
+    /// Writes the file of it. What the agent has closed is opened for that, and only then.
+    fn written(&self, spared: &Spared, seal: &Seal, desk: &Desk) -> io::Result<((), Artifact)> {
+        let attempt = || write(desk, self.name, |file| self.pack(spared, seal, file));
+        match attempt() {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && self.among.is_none() => {
+                modes::reveal(self.root);
+                attempt()
+            }
+            written => written,
+        }
+    }
+
     fn pack(&self, spared: &Spared, seal: &Seal, file: &mut dyn Write) -> io::Result<()> {
         let sealing = seal.seal(self.content, file)?;
         let wanted = |path: &[u8]| !spared.has(path);
@@ -156,7 +170,7 @@ impl Tree<'_> {
                 snapshot::pack(&root, snapshot::WORKSPACE, &|path, _| wanted(path), sealing)
             }
         };
-        packed.map_err(io::Error::other)?.finish().map(drop)
+        packed.map_err(io::Error::from)?.finish().map(drop)
     }
 }
 
