@@ -12,6 +12,7 @@ use crate::event::Resolved;
 use crate::ground::Ground;
 use crate::id::{DispatchId, ThreadId};
 use crate::limits::LONGEST_DISPATCH_SECONDS;
+use crate::login::LoginSource;
 use crate::name::{Name, Namespace};
 use crate::provider::compute::ImageId;
 use crate::route::{Party, Routes};
@@ -51,6 +52,9 @@ pub struct Job {
     /// The dispatch's own secrets: which variable gets which name of the store.
     #[serde(default)]
     pub secrets: BTreeMap<VariableName, String>,
+    /// Where its login is from. `None`: it has none, or an older agora chose it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<LoginSource>,
     pub target: Name,
     /// What its worker runs in, where that is an image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,6 +95,14 @@ pub enum Attendance {
     Detached,
     /// Nobody does, and it has continued itself already.
     Retried,
+}
+
+/// What the next dispatch of a thread logs in with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextLogin {
+    /// All of the job's secrets: those of the login, and the others as they were.
+    pub secrets: BTreeMap<VariableName, String>,
+    pub source: Option<LoginSource>,
 }
 
 /// What a job must say; the rest has a default.
@@ -148,6 +160,7 @@ impl Job {
             after: None,
             limits,
             secrets: BTreeMap::new(),
+            login: None,
             target,
             image: None,
             priority: 0,
@@ -186,6 +199,15 @@ impl Job {
     pub fn next(self, dispatch_id: DispatchId, continuation: Continuation, attendance: Attendance) -> Self {
         let after = Some(self.dispatch_id);
         Self { dispatch_id, continuation: Some(continuation), after, attendance, ..self }
+    }
+
+    /// Gives the job what was chosen to log in with, if something was.
+    #[must_use]
+    pub fn logging_in(self, login: Option<&NextLogin>) -> Self {
+        match login.cloned() {
+            Some(NextLogin { secrets, source }) => Self { secrets, login: source, ..self },
+            None => self,
+        }
     }
 
     /// Returns who sits at the terminal of this dispatch, when a person took the thread over.

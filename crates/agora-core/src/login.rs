@@ -1,5 +1,22 @@
 //! What a vendor's program logs in with: sets of variables, by their names. Values never come here.
 
+use serde::{Deserialize, Serialize};
+
+/// Where a login came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LoginSource {
+    /// Given with the dispatch.
+    Dispatch,
+    /// In an env bundle.
+    Env,
+    /// Stored with `agora auth`.
+    Stored,
+    /// In the environment of whoever dispatched.
+    #[serde(rename = "environment")]
+    Around,
+}
+
 /// A vendor whose program agora runs.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Vendor {

@@ -1,18 +1,16 @@
 //! What is asked of [`Agora`] about dispatches.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use agora_core::answer::Answerer;
-use agora_core::bundle::VariableName;
 use agora_core::catalogue::near;
-use agora_core::job::Job;
 use agora_core::provider::ground::CameHome;
 use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{
     Allowance, DispatchRow, Filter, LedgerError, Paper, StateWord, ThreadView,
 };
 use agora_core::provider::shelf::Shelf;
-use agora_core::secret::{SecretRef, SecretValue};
+use agora_core::secret::SecretRef;
 use agora_core::state::ThreadState;
 use agora_core::{DispatchId, Name, ThreadId};
 
@@ -22,7 +20,8 @@ use crate::carry::recover::Recovered;
 use crate::carry::sweep::{Sweep, Swept};
 use crate::carry::{CarryError, Engine};
 use crate::dispatch::Dispatch;
-use crate::dispatch::resolve::{Checked, staged_folder};
+use crate::dispatch::login::Staged;
+use crate::dispatch::resolve::{Checked, staged_secret};
 use crate::dispatch::result::{DispatchResult, Read};
 use crate::error::Error;
 use crate::handle::Thread;
@@ -99,7 +98,7 @@ impl Agora {
             Room::Later if secrets.is_empty() => None,
             Room::Later | Room::Now => take(&engine, &job.thread_id).await?,
         };
-        self.stage(&secrets, &job).await?;
+        self.stage(&secrets, &job.thread_id).await?;
         let staged = job.clone();
         let claim = match (room, &lease) {
             (Room::Now, Some(_)) => engine.claim_for(&job),
@@ -123,36 +122,13 @@ impl Agora {
 
     /// Stores the secrets that were given for the thread alone. Whoever dies before the dispatch is recorded leaves the thread's
     /// lease behind, by which they are found and taken away.
-    async fn stage(&self, secrets: &BTreeMap<VariableName, SecretValue>, job: &Job) -> Result<(), Error> {
-        for (variable, name) in &job.secrets {
-            if let (Some(value), Ok(SecretRef::Local(name))) = (secrets.get(variable), name.parse()) {
+    pub(crate) async fn stage(&self, secrets: &Staged, thread: &ThreadId) -> Result<(), Error> {
+        for (variable, value) in secrets {
+            if let Ok(SecretRef::Local(name)) = staged_secret(thread, variable.as_str()).parse() {
                 self.secrets().put(&name, value, None).await.map_err(Error::Secret)?;
             }
         }
         Ok(())
-    }
-
-    /// Stores again what the caller's environment has to log in with: with the end of the thread it was taken away.
-    pub(crate) async fn stage_again(
-        &self,
-        engine: &Engine,
-        thread: &ThreadId,
-    ) -> Result<Option<Box<dyn Lease>>, Error> {
-        let view = engine.view(thread).await.map_err(Error::Carry)?;
-        let Some((last, _)) = view.thread.dispatches().last() else { return Ok(None) };
-        let job = engine.papers(last).await.map_err(Error::Carry)?.job;
-        let around = self.settings().map(|settings| settings.logins.clone()).unwrap_or_default();
-        let folder = format!("local:{}", staged_folder(thread));
-        let staged = |variable: &VariableName| {
-            job.secrets.get(variable).is_some_and(|reference| reference.starts_with(&folder))
-        };
-        let secrets: BTreeMap<_, _> = around.into_iter().filter(|(variable, _)| staged(variable)).collect();
-        if secrets.is_empty() {
-            return Ok(None);
-        }
-        let lease = take(engine, thread).await?;
-        self.stage(&secrets, &job).await?;
-        Ok(lease)
     }
 
     /// Returns a thread, with its last dispatch.

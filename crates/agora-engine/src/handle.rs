@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use agora_core::answer::Answerer;
 use agora_core::entry::Entry;
 use agora_core::ground::Ground;
-use agora_core::job::Attendance;
+use agora_core::job::{Attendance, NextLogin};
 use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{ThreadView, Watch};
 use agora_core::{DispatchId, ThreadId};
@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use crate::agora::Agora;
 use crate::carry::accept::Accepted;
 use crate::carry::{CarryError, Engine, live_dispatch};
-use crate::dispatch::login::UsedLogin;
+use crate::dispatch::login::{Again, Staged, UsedLogin};
 use crate::dispatch::result::DispatchResult;
 use crate::error::Error;
 
@@ -239,17 +239,39 @@ impl Thread {
         self.continued(Some(by), message, attendance).await
     }
 
+    /// Chooses what the thread's next dispatch logs in with.
+    pub(crate) async fn log_in_again(&self) -> Result<Again, Error> {
+        let view = self.view().await?;
+        let job = self.engine.last_job(&view).await.map_err(Error::Carry)?;
+        self.agora.choose_again(&self.engine, &job).await
+    }
+
+    /// Sees that the thread's next dispatch has every secret that it needs, but for those that are about to be staged.
+    pub(crate) async fn see_startable(&self, login: &NextLogin, staged: &Staged) -> Result<(), Error> {
+        let view = self.view().await?;
+        let mut job = self.engine.last_job(&view).await.map_err(Error::Carry)?.logging_in(Some(login));
+        job.secrets.retain(|variable, _| !staged.contains_key(variable));
+        self.engine.see_secrets(job).await.map_err(Error::Secret)
+    }
+
     async fn continued(
         &self,
         by: Option<&Answerer>,
         message: Option<String>,
         attendance: Attendance,
     ) -> Result<Self, Error> {
-        let staging = self.agora.stage_again(&self.engine, &self.id).await?;
-        let accepted = self.engine.go_on(&self.id, by, message, attendance).await.map_err(Error::Accept)?;
+        self.engine.see_rests(&self.id).await.map_err(Error::Accept)?;
+        let Again { login, used, staged } = self.log_in_again().await?;
+        let login = login.map_err(|vendor| Error::NoLogin { vendor })?;
+        self.see_startable(&login, &staged).await?;
+        // Until it is recorded, the lease says whose it is.
+        let staging = if staged.is_empty() { None } else { self.try_lease().await? };
+        self.agora.stage(&staged, &self.id).await?;
+        let accepted = self.engine.go_on_as(&self.id, by, message, attendance, Some(&login)).await;
         drop(staging);
-        let Accepted { dispatch_id, thread_id, .. } = accepted;
+        let Accepted { dispatch_id, thread_id, .. } = accepted.map_err(Error::Accept)?;
         let next = Self::new(self.agora.clone(), self.engine.clone(), thread_id, dispatch_id);
+        let next = next.with_login(used);
         if attendance == Attendance::Watched {
             next.carry().await?;
         }

@@ -6,6 +6,7 @@ use agora_core::answer::Answerer;
 use agora_core::provider::compute::Terminal;
 
 use crate::carry::accept::Accepted;
+use crate::dispatch::login::Again;
 use crate::dispatch::result::NeedsInput;
 use crate::error::Error;
 use crate::handle::Thread;
@@ -37,12 +38,16 @@ impl Thread {
     pub async fn take_over(&self, by: &Answerer, terminal: OwnedFd) -> Result<(Self, TakenOver), Error> {
         let engine = &self.engine;
         let lease = engine.lease_to_take_over(self.id()).await.map_err(Error::Accept)?;
-        drop(self.agora.stage_again(engine, self.id()).await?);
-        let accepted = engine.take_over(self.id(), by, Terminal::new(terminal), &*lease).await;
+        let Again { login, used, staged } = self.log_in_again().await?;
+        let login = login.map_err(|vendor| Error::NoLogin { vendor })?;
+        self.see_startable(&login, &staged).await?;
+        self.agora.stage(&staged, self.id()).await?;
+        let accepted = engine.take_over(self.id(), by, Terminal::new(terminal), Some(&login), &*lease).await;
         let (Accepted { dispatch_id, thread_id, .. }, asked) = accepted.map_err(Error::Accept)?;
         let runtime = engine.papers(&dispatch_id).await.map_err(Error::Carry)?.job.runtime;
         let has_conversation = engine.has_conversation(&thread_id).await.map_err(Error::Carry)?;
-        let next = Self::new(self.agora.clone(), engine.clone(), thread_id, dispatch_id).novel(true);
+        let next = Self::new(self.agora.clone(), engine.clone(), thread_id, dispatch_id);
+        let next = next.with_login(used).novel(true);
         next.carry_accepted(lease);
         let question = asked.as_ref().map(NeedsInput::new);
         Ok((next, TakenOver { runtime, has_conversation, question }))

@@ -9,7 +9,7 @@ use agora_testkit::cli::{Cli, Ran, command, files_below, run};
 use agora_testkit::model::{Model, Turn};
 use agora_testkit::part;
 use agora_testkit::terminal::Terminal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const RUN: [&str; 7] = ["dispatch", "run", "--subagent", "planner", "--prompt", "say hello", "--json"];
 
@@ -220,4 +220,87 @@ fn a_document_has_nothing_of_the_vendors_screen_in_it() {
     let told: Value = serde_json::from_slice(&fs::read(cli.work().join("told")).unwrap()).unwrap();
     assert_eq!(told["auth"], "subscription");
     assert_eq!(secrets(&cli).len(), 1);
+}
+
+/// Stores another login than was there.
+fn store(cli: &Cli, key: &str, url: &str) {
+    let store =
+        ["auth", "claude", "--secret", "ANTHROPIC_API_KEY=env:KEY", "--secret", "ANTHROPIC_BASE_URL=env:URL"];
+    let ran = with(cli, &store, &[("KEY", key), ("URL", url)]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[test]
+fn what_goes_on_logs_in_with_what_is_there_now_or_is_not_accepted() {
+    let question = json!({"questions": [{"question": "Which?", "header": "Which", "multiSelect": false, "options": [
+        {"label": "a", "description": "one"}, {"label": "b", "description": "two"}]}]});
+    let model = Model::start(vec![
+        Turn::text("Hello."),
+        Turn::tool("AskUserQuestion", question),
+        Turn::text("It is a."),
+    ]);
+    let Some(cli) = place() else { return };
+    let url = model.url();
+    store(&cli, "sk-of-the-first", &url);
+    cli.run(&RUN).success();
+    let thread = || {
+        let story = cli.run(&["thread", "show", "@", "--json"]).json();
+        let questions: Vec<Value> =
+            story["questions"].as_array().unwrap().iter().map(|asked| asked["state"].clone()).collect();
+        (story["state"].clone(), story["dispatches"].as_array().unwrap().len(), questions)
+    };
+    let refused = |ran: Ran| {
+        let said: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!((ran.code, &said["error"]["code"]), (Some(3), &"no-credential".into()), "{ran:?}");
+    };
+
+    cli.run(&["auth", "claude", "--remove"]).success();
+    let before = thread();
+    refused(cli.run(&["continue", "@", "once more", "--json"]));
+    let mut command = cli.command(&["takeover", "@"]);
+    command.env("TERM", "xterm-256color").env("NO_COLOR", "1");
+    let (seen, code) = Terminal::start(command, 100).finish();
+    assert!(code == Some(3) && seen.contains("nothing that `claude` could log in with"), "{code:?}: {seen}");
+    assert_eq!(thread(), before, "it stays as it was");
+    assert_eq!(before, ("finished".into(), 1, vec![]));
+
+    store(&cli, "sk-of-the-second", &url);
+    let asked = cli.run(&["continue", "@", "once more", "--pause-ok", "--json"]).json();
+    assert_eq!(key_of(&model), "sk-of-the-second");
+    let question = asked["needsInput"]["questionId"].as_str().unwrap();
+
+    cli.run(&["auth", "claude", "--remove"]).success();
+    refused(cli.run(&["answer", question, "a", "--json"]));
+    assert_eq!(thread(), ("waiting".into(), 2, vec!["open".into()]));
+    store(&cli, "sk-of-the-third", &url);
+    let answered = cli.run(&["answer", question, "a", "--follow", "--json"]).json();
+    assert_eq!(answered["result"]["state"], "finished", "{answered:#}");
+    assert_eq!(key_of(&model), "sk-of-the-third");
+}
+
+#[test]
+fn a_login_of_another_environment_is_the_threads_until_it_ends() {
+    let question = json!({"questions": [{"question": "Which?", "header": "Which", "multiSelect": false, "options": [
+        {"label": "a", "description": "one"}, {"label": "b", "description": "two"}]}]});
+    let model = Model::start(vec![
+        Turn::tool("AskUserQuestion", question.clone()),
+        Turn::tool("AskUserQuestion", question),
+        Turn::text("Both."),
+    ]);
+    let Some(cli) = place() else { return };
+    let url = model.url();
+    let around = [("ANTHROPIC_API_KEY", "sk-of-the-environment"), ("ANTHROPIC_BASE_URL", url.as_str())];
+    let asked = with(&cli, &[&RUN[..], &["--pause-ok"]].concat(), &around).json();
+    // Whoever answers elsewhere has it not.
+    let question = asked["needsInput"]["questionId"].as_str().unwrap();
+    let again = cli.run(&["answer", question, "a", "--follow", "--pause-ok", "--json"]).json();
+    assert_eq!(key_of(&model), "sk-of-the-environment");
+    store(&cli, "sk-of-the-store", &url);
+    let question = again["result"]["needsInput"]["questionId"].as_str().unwrap();
+    let done = cli.run(&["answer", question, "b", "--follow", "--json"]).json();
+    assert_eq!(
+        (&done["result"]["state"], key_of(&model)),
+        (&"finished".into(), "sk-of-the-store".to_owned())
+    );
+    assert_eq!(secrets(&cli).len(), 2, "nothing of the thread's own is left");
 }

@@ -4,7 +4,7 @@ use agora_core::answer::Answerer;
 use agora_core::entry::Happening;
 use agora_core::event::Event;
 use agora_core::id::DispatchId;
-use agora_core::job::{Attendance, Job, retry_at};
+use agora_core::job::{Attendance, Job, NextLogin, retry_at};
 use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{Append, Beyond, LedgerError, Paper};
 use agora_core::record::Record;
@@ -144,6 +144,14 @@ impl Engine {
         Ok(Accepted { dispatch_id: id, thread_id: papers.job.thread_id, novelty: Novelty::Known })
     }
 
+    /// Sees that a thread came to an end, so that it can be continued.
+    pub(crate) async fn see_rests(&self, thread: &ThreadId) -> Result<(), AcceptError> {
+        let view = self.view(thread).await.map_err(AcceptError::Carry)?;
+        let continued = Happening::from(Record::ThreadContinued { by: None });
+        let after = view.thread.clone().after(&continued);
+        after.map(drop).map_err(|why| AcceptError::NotNow { thread: thread.clone(), why })
+    }
+
     /// Goes on with a thread that came to an end, with the same bundles, from where its last dispatch left off. `by` is for the record.
     pub async fn go_on(
         &self,
@@ -151,6 +159,18 @@ impl Engine {
         by: Option<&Answerer>,
         message: Option<String>,
         attendance: Attendance,
+    ) -> Result<Accepted, AcceptError> {
+        self.go_on_as(thread, by, message, attendance, None).await
+    }
+
+    /// As [`Engine::go_on`], with a login that was chosen again.
+    pub(crate) async fn go_on_as(
+        &self,
+        thread: &ThreadId,
+        by: Option<&Answerer>,
+        message: Option<String>,
+        attendance: Attendance,
+        login: Option<&NextLogin>,
     ) -> Result<Accepted, AcceptError> {
         loop {
             let view = self.view(thread).await.map_err(AcceptError::Carry)?;
@@ -168,7 +188,8 @@ impl Engine {
             }
             let id = DispatchId::from_entropy(self.world().random());
             let (message, answer) = (message.clone(), unspent(&before, last_state));
-            let job = before.next(id, Continuation::Continued { message, answer }, attendance);
+            let job =
+                before.next(id, Continuation::Continued { message, answer }, attendance).logging_in(login);
             let accepted = Accepted {
                 dispatch_id: job.dispatch_id.clone(),
                 thread_id: thread.clone(),

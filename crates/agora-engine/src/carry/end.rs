@@ -140,6 +140,11 @@ impl Engine {
             cleared.map_err(CarryError::Shelf)?;
         }
         if closes {
+            // Each may have had a login of its own.
+            for (id, _) in view.thread.dispatches().iter().filter(|(id, _)| *id != job.dispatch_id) {
+                let earlier = self.papers(id).await?.job;
+                self.world.vault.forget(&earlier).await.map_err(CarryError::Secret)?;
+            }
             self.world.vault.forget(job).await.map_err(CarryError::Secret)?;
         }
         let papers = match (report, known) {

@@ -193,8 +193,12 @@ impl Engine {
 
     /// Returns the secrets that an env bundle refers to.
     pub(crate) async fn env_secrets(&self, env: ContentHash) -> Result<Vec<SecretRef>, ReadError> {
-        let env = EnvBundle::from_bundle(self.world.blobs.read(env).await?);
+        let env = self.env_bundle(env).await?;
         Ok(env.iter().flat_map(|env| env.secrets().values().cloned()).collect())
+    }
+
+    pub(crate) async fn env_bundle(&self, env: ContentHash) -> Result<Option<EnvBundle>, ReadError> {
+        Ok(EnvBundle::from_bundle(self.world.blobs.read(env).await?))
     }
 }
 

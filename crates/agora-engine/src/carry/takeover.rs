@@ -10,7 +10,7 @@ use agora_core::ThreadId;
 use agora_core::answer::Answerer;
 use agora_core::entry::Happening;
 use agora_core::id::DispatchId;
-use agora_core::job::{Attendance, Job};
+use agora_core::job::{Attendance, Job, NextLogin};
 use agora_core::provider::compute::Terminal;
 use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{LedgerError, Paper, ThreadView};
@@ -50,6 +50,7 @@ impl Engine {
         thread: &ThreadId,
         by: &Answerer,
         terminal: Terminal,
+        login: Option<&NextLogin>,
         _lease: &dyn Lease,
     ) -> Result<(Accepted, Option<AskedQuestion>), AcceptError> {
         loop {
@@ -61,6 +62,7 @@ impl Engine {
             let dispatch_id = DispatchId::from_entropy(self.world().random());
             let continuation = Continuation::TakenOver { by: by.clone() };
             let job = before.next(dispatch_id.clone(), continuation, Attendance::Watched);
+            let job = job.logging_in(login);
             what.push(event(&job));
             let claim = self.claim_for(&job);
             let papers = [Paper::Job(Box::new(job))].into_iter().chain(claim).collect();

@@ -115,6 +115,7 @@ impl Agora {
         }
         let names = staged.keys().map(|name| (name.clone(), staged_secret(&job.thread_id, name.as_str())));
         job.secrets = stored.into_iter().chain(names).collect();
+        job.login = used.map(|used| used.source);
         Ok(Checked { key: request_key(dispatch)?, job, secrets: staged, login: used, is_built_in })
     }
 
@@ -191,7 +192,7 @@ impl Agora {
 }
 
 /// Names the place of a secret that was given for one thread.
-fn staged_secret(thread: &ThreadId, variable: &str) -> String {
+pub(crate) fn staged_secret(thread: &ThreadId, variable: &str) -> String {
     format!("local:{}{variable}", staged_folder(thread))
 }
 

@@ -3,7 +3,8 @@
 use agora_core::answer::{AnswerError, Answerer, Given, Replies};
 use agora_core::canonical::{self, CanonicalError};
 use agora_core::entry::{Entry, Happening};
-use agora_core::job::{Attendance, Job};
+use agora_core::job::{Attendance, Job, NextLogin};
+use agora_core::login::Vendor;
 use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{DispatchView, LedgerError, Paper, ThreadView};
 use agora_core::provider::secret::SecretError;
@@ -25,6 +26,21 @@ use crate::carry::{CarryError, Engine};
 use crate::error::Error;
 use crate::notice::NoticeKind;
 use crate::sabotage::{self, Bug};
+
+/// With what a thread goes on.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Onward<'a> {
+    /// The thread's, where the caller has it.
+    pub(crate) lease: Option<&'a dyn Lease>,
+    /// What was chosen to log in with, or whose login there is none of. `None`: as before.
+    pub(crate) login: Option<&'a Result<NextLogin, &'static Vendor>>,
+}
+
+impl Onward<'_> {
+    fn log_in(&self, job: Job) -> Job {
+        job.logging_in(self.login.and_then(|login| login.as_ref().ok()))
+    }
+}
 
 /// An answer that counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +131,18 @@ impl Engine {
         by: &Answerer,
         lease: Option<&dyn Lease>,
     ) -> Result<Answered, Error> {
+        self.answer_as(despite, thread, question, (given, by), Onward { lease, login: None }).await
+    }
+
+    /// As [`Engine::answer_despite`], with a login that was chosen again.
+    pub(crate) async fn answer_as(
+        &self,
+        despite: Despite,
+        thread: &ThreadId,
+        question: &QuestionId,
+        (given, by): (&Given, &Answerer),
+        onward: Onward<'_>,
+    ) -> Result<Answered, Error> {
         loop {
             let view = self.view(thread).await.map_err(Error::Carry)?;
             let asked = self.open_question(&view, question).await?;
@@ -129,7 +157,11 @@ impl Engine {
             let stale = match decision {
                 Some(Decision::Stop) => Some(Vec::new()),
                 Some(Decision::Raise(_)) | None => {
-                    let asker = self.last_papers(&view).await.map_err(Error::Carry)?;
+                    if let Some(Err(vendor)) = onward.login {
+                        return Err(Error::NoLogin { vendor });
+                    }
+                    let mut asker = self.last_papers(&view).await.map_err(Error::Carry)?;
+                    asker.job = onward.log_in(asker.job);
                     self.weigh(&view, asked, &asker, &Submission { answers: &answers, by, despite }).await?
                 }
             };
@@ -142,7 +174,7 @@ impl Engine {
                 stale: stale.clone(),
                 receipt: None,
             };
-            match self.go_on_with(&view, asked, &answers, by, vec![record.into()], lease).await {
+            match self.go_on_with(&view, asked, &answers, by, vec![record.into()], onward).await {
                 Ok(Some(answered)) => {
                     let answered = Answered { stale, ..answered };
                     self.tell_of(NoticeKind::Answered, &view, asked).await;
@@ -165,7 +197,7 @@ impl Engine {
         replies: &Replies,
         by: &Answerer,
         mut what: Vec<Happening>,
-        lease: Option<&dyn Lease>,
+        onward: Onward<'_>,
     ) -> Result<Option<Answered>, CarryError> {
         let before = self.last_job(view).await?;
         let receipt = self.world().keys.receipt_signer().sign(Statement {
@@ -185,7 +217,7 @@ impl Engine {
             }
         }
         let asker = before.dispatch_id.clone();
-        let job = self.next_job(before, asked, receipt.clone());
+        let job = onward.log_in(self.next_job(before, asked, receipt.clone()));
         // What is asked by agora itself was understood before it counted.
         let next = match spent::decision(&asked.question, replies).ok().flatten() {
             Some(Decision::Stop) => None,
@@ -203,7 +235,7 @@ impl Engine {
         let mut papers = Vec::new();
         if let Some(job) = next.filter(|_| !sabotage::is(Bug::AnswerLeadsNowhere)) {
             what.push(event(&job));
-            papers.extend(lease.and_then(|_| self.claim_for(&job)));
+            papers.extend(onward.lease.and_then(|_| self.claim_for(&job)));
             papers.insert(0, Paper::Job(Box::new(job)));
         }
         match self.append(view, what, papers).await {

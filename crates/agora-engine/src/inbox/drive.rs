@@ -5,10 +5,11 @@ use agora_core::answer::{Answerer, Given};
 use agora_core::provider::ledger::LedgerError;
 use agora_core::stale::{self, Despite};
 
-use super::answer::{Answered, Refusal};
+use super::answer::{Answered, Onward, Refusal};
 use super::asked_by;
 use crate::agora::Agora;
 use crate::carry::{CarryError, live_dispatch};
+use crate::dispatch::login::Again;
 use crate::dispatch::result::{DispatchResult, NeedsInput};
 use crate::error::Error;
 use crate::handle::Thread;
@@ -100,8 +101,14 @@ impl Thread {
         by: &Answerer,
     ) -> Result<(Self, Answered), Error> {
         let lease = self.try_lease().await?;
-        let answered =
-            self.engine.answer_despite(despite, self.id(), question, given, by, lease.as_deref()).await;
+        let is_open = self.view().await?.thread.open().is_some_and(|asked| asked.id == *question);
+        let again = if is_open { Some(self.log_in_again().await?) } else { None };
+        if let Some(Again { staged, .. }) = &again {
+            self.agora.stage(staged, self.id()).await?;
+        }
+        let login = again.as_ref().map(|again| &again.login);
+        let onward = Onward { lease: lease.as_deref(), login };
+        let answered = self.engine.answer_as(despite, self.id(), question, (given, by), onward).await;
         let answered = match answered {
             Ok(answered) => answered,
             Err(error) => {
@@ -111,6 +118,8 @@ impl Thread {
         };
         let dispatch_id = answered.dispatch_id.clone();
         let next = Self::new(self.agora.clone(), self.engine.clone(), self.id().clone(), dispatch_id);
+        let used = again.and_then(|again| again.used).filter(|_| answered.goes_on);
+        let next = next.with_login(used);
         match lease {
             _ if !answered.goes_on => {}
             Some(lease) => next.carry_accepted(lease),

@@ -15,6 +15,7 @@ use crate::carry::CarryError;
 use crate::error::Error;
 use crate::handle::Thread;
 
+pub(crate) use answer::Onward;
 pub use answer::{Answered, Refusal};
 pub use drive::Reaction;
 pub use news::{Closing, InboxNews, InboxWatch};

@@ -63,12 +63,7 @@ enum Stands {
 impl Engine {
     /// Returns, for each question, what of all that it rests on is another now.
     async fn differences(&self, all: &[Rested]) -> Vec<Vec<Difference>> {
-        let mut looking = Looking {
-            engine: self,
-            latest: BTreeMap::new(),
-            references: BTreeMap::new(),
-            standings: BTreeMap::new(),
-        };
+        let mut looking = Looking::new(self);
         let grounded: Vec<(usize, (ThreadId, Ground))> = all
             .iter()
             .enumerate()
@@ -90,7 +85,12 @@ impl Engine {
     }
 }
 
-impl Looking<'_> {
+impl<'e> Looking<'e> {
+    fn new(engine: &'e Engine) -> Self {
+        let (latest, references, standings) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { engine, latest, references, standings }
+    }
+
     async fn bundles(&mut self, rested: &Rested, found: &mut Vec<Difference>) {
         let resolved = &rested.job.resolved;
         let capabilities = resolved.capabilities.iter().map(|bundle| (BundleKind::Capability, bundle));
@@ -170,6 +170,27 @@ impl Looking<'_> {
         };
         self.standings.insert(reference, stands);
         stands
+    }
+}
+
+impl Engine {
+    /// Tells whether a secret is there, as far as anybody can tell without getting it.
+    pub(crate) async fn has_secret(&self, reference: &str) -> bool {
+        let Ok(reference) = reference.parse() else { return false };
+        match self.world().vault.standing(&reference).await {
+            Ok(Some(SecretStanding { expires_at: Some(at), .. })) => at > self.world().clock.now(),
+            Err(SecretError::NotFound(_)) => false,
+            Ok(_) | Err(_) => true,
+        }
+    }
+
+    /// Sees that a dispatch could start: every secret that it needs is there, as far as anybody can tell without getting it.
+    pub(crate) async fn see_secrets(&self, job: Job) -> Result<(), SecretError> {
+        let now = self.world().clock.now();
+        let mut found = Vec::new();
+        let rested = Rested { job, began_at: now, ran_at: now };
+        Looking::new(self).secrets(&rested, &mut found).await;
+        keeps_from_starting(&found).map_or(Ok(()), Err)
     }
 }
 

@@ -14,6 +14,7 @@ use agora_core::state::AskedQuestion;
 use super::Heard;
 use super::said::{self, Told};
 use crate::carry::{CarryError, Engine};
+use crate::inbox::Onward;
 use crate::notice::NoticeKind;
 
 impl Engine {
@@ -116,7 +117,8 @@ impl Engine {
                         receipt: None,
                     };
                     let records = vec![routed(RouteOutcome::Answered, None, None).into(), answered.into()];
-                    let next = self.go_on_with(&view, asked, &answers, by, records, Some(lease)).await?;
+                    let onward = Onward { lease: Some(lease), login: None };
+                    let next = self.go_on_with(&view, asked, &answers, by, records, onward).await?;
                     next.map(|_| NoticeKind::Answered)
                 }
                 Told::NoResponse(why) | Told::NoChannel(why) => {

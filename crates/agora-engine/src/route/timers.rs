@@ -9,6 +9,7 @@ use agora_core::state::AskedQuestion;
 use agora_core::{ThreadId, Timestamp};
 
 use crate::carry::{CarryError, Engine};
+use crate::inbox::Onward;
 use crate::notice::NoticeKind;
 use crate::sabotage::{self, Bug};
 
@@ -61,7 +62,7 @@ impl Engine {
             stale: Vec::new(),
             receipt: None,
         };
-        self.go_on_with(view, asked, &replies, &by, vec![agreed.into()], None).await.map(drop)
+        self.go_on_with(view, asked, &replies, &by, vec![agreed.into()], Onward::default()).await.map(drop)
     }
 
     /// Records something that leaves the question open, and tells people. Somebody else may have been faster.
@@ -101,7 +102,8 @@ impl Engine {
                 let at_expiry = AtExpiry::UseDefault(replies.clone());
                 let records = vec![Record::QuestionExpired { question_id, at_expiry }.into()];
                 let by = Answerer::new("default", "expiry");
-                if self.go_on_with(view, asked, &replies, &by, records, lease).await?.is_none() {
+                let onward = Onward { lease, login: None };
+                if self.go_on_with(view, asked, &replies, &by, records, onward).await?.is_none() {
                     return Ok(());
                 }
             }
