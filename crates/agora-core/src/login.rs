@@ -17,6 +17,18 @@ pub enum LoginSource {
     Around,
 }
 
+impl LoginSource {
+    /// Says where, after the login's name.
+    pub fn place(self) -> &'static str {
+        match self {
+            Self::Dispatch => "given with the dispatch",
+            Self::Env => "of its env bundle",
+            Self::Stored => "that is stored",
+            Self::Around => "of the environment",
+        }
+    }
+}
+
 /// A vendor whose program agora runs.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Vendor {

@@ -306,7 +306,10 @@ pub(crate) fn whole(result: &DispatchResult) -> String {
     );
     let left_out = result.workspace.as_ref().and_then(|workspace| left_out::named(&workspace.ground));
     lines.extend(left_out.map(|named| format!("left out:    {named}")));
-    lines.extend(result.auth.as_ref().map(|auth| format!("credential:  {auth}")));
+    lines.extend(result.auth.as_ref().map(|auth| {
+        let from = result.auth_from.map(|from| format!(", {}", from.place())).unwrap_or_default();
+        format!("credential:  {auth}{from}")
+    }));
     lines.extend(result.usage.as_ref().map(|usage| {
         let cost = usage.cost_usd.map(|usd| format!(", ${usd:.4}")).unwrap_or_default();
         let turns = counted(usize::try_from(usage.turns).unwrap_or(usize::MAX), "turn");

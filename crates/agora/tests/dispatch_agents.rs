@@ -76,6 +76,7 @@ fn claude_tells_its_events_and_its_result() {
     {
       "acceptedAt": "[TIME]",
       "auth": "api-key",
+      "authFrom": "env",
       "dispatchId": "d_[ID]",
       "durationMs": "[SPAN]",
       "endedAt": "[TIME]",
@@ -169,6 +170,7 @@ fn codex_tells_its_events_and_its_result() {
     {
       "acceptedAt": "[TIME]",
       "auth": "api-key",
+      "authFrom": "env",
       "dispatchId": "d_[ID]",
       "durationMs": "[SPAN]",
       "endedAt": "[TIME]",

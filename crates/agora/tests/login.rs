@@ -98,8 +98,18 @@ fn the_first_that_there_is_wins() {
     assert_eq!(key_of(&model), "sk-of-the-environment");
     assert_eq!(secrets(&cli), Vec::<String>::new(), "with the thread's end it is gone");
 
-    let ran = with(&cli, &["continue", "@", "once more", "--json"], &around);
-    assert_eq!(ran.json()["auth"], "api-key");
+    let ran = with(&cli, &["continue", "@", "once more"], &around);
+    assert!(
+        ran.stderr.contains("it logs in with `ANTHROPIC_API_KEY` of this environment\n"),
+        "{}",
+        ran.stderr
+    );
+    assert!(cli.run(&["show"]).success().contains("credential:  api-key, of the environment\n"));
+    let told = with(&cli, &["continue", "@", "once more", "--json"], &around).json();
+    assert_eq!((&told["auth"], &told["authFrom"]), (&"api-key".into(), &"environment".into()));
+    let told = with(&cli, &["continue", "@", "once more", "--detach", "--json"], &around).json();
+    assert_eq!(told["authFrom"], "environment", "before anything runs");
+    cli.run(&["dispatch", "watch", "@"]).success();
     assert_eq!(secrets(&cli), Vec::<String>::new());
 
     let store = ["--secret", "ANTHROPIC_API_KEY=env:STORED", "--secret", "ANTHROPIC_BASE_URL=env:URL"];
@@ -107,7 +117,7 @@ fn the_first_that_there_is_wins() {
     let ran = with(&cli, &[&["auth", "claude", "--json"], &store[..]].concat(), &values);
     let told = ran.json();
     assert_eq!((&told["auth"], &told["vendor"]), (&Value::from("api-key"), &Value::from("claude")));
-    assert_eq!(with(&cli, &RUN, &around).json()["auth"], "api-key");
+    assert_eq!(with(&cli, &RUN, &around).json()["authFrom"], "stored");
     assert_eq!(key_of(&model), "sk-of-the-store");
     assert_eq!(secrets(&cli).len(), 2, "what is stored for everybody stays");
 
@@ -295,6 +305,10 @@ fn a_login_of_another_environment_is_the_threads_until_it_ends() {
     let question = asked["needsInput"]["questionId"].as_str().unwrap();
     let again = cli.run(&["answer", question, "a", "--follow", "--pause-ok", "--json"]).json();
     assert_eq!(key_of(&model), "sk-of-the-environment");
+    assert_eq!(
+        (&again["authFrom"], &again["result"]["authFrom"]),
+        (&"environment".into(), &"environment".into())
+    );
     store(&cli, "sk-of-the-store", &url);
     let question = again["result"]["needsInput"]["questionId"].as_str().unwrap();
     let done = cli.run(&["answer", question, "b", "--follow", "--json"]).json();

@@ -3,6 +3,7 @@
 use agora_core::event::Resolved;
 use agora_core::ground::Ground;
 use agora_core::id::QuestionId;
+use agora_core::login::LoginSource;
 use agora_core::provider::compute::ImageId;
 use agora_core::provider::ground::CameHome;
 use agora_core::provider::ledger::{DispatchView, StateWord, ThreadView};
@@ -62,6 +63,9 @@ pub struct DispatchResult {
     pub isolation: Option<Built>,
     /// Which set of credentials the agent had, never the value.
     pub auth: Option<String>,
+    /// Where that is from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth_from: Option<LoginSource>,
     /// Who sat at it, such as `user:ann`, when a person had taken the thread over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,
@@ -225,6 +229,7 @@ impl From<Read> for DispatchResult {
             usage: report.usage,
             isolation,
             auth: report.auth,
+            auth_from: job.login,
             accepted_at: view.accepted_at,
             started_at: view.started_at,
             ended_at: view.ended_at,

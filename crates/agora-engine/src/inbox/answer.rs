@@ -4,7 +4,7 @@ use agora_core::answer::{AnswerError, Answerer, Given, Replies};
 use agora_core::canonical::{self, CanonicalError};
 use agora_core::entry::{Entry, Happening};
 use agora_core::job::{Attendance, Job, NextLogin};
-use agora_core::login::Vendor;
+use agora_core::login::{LoginSource, Vendor};
 use agora_core::provider::lease::Lease;
 use agora_core::provider::ledger::{DispatchView, LedgerError, Paper, ThreadView};
 use agora_core::provider::secret::SecretError;
@@ -52,6 +52,8 @@ pub struct Answered {
     pub receipt: Receipt,
     /// What the question rested on and is another now.
     pub stale: Vec<Difference>,
+    /// Where the login is from of the dispatch that goes on.
+    pub auth_from: Option<LoginSource>,
     /// Whether a dispatch follows. Not when the answer to agora's own question was to stop.
     pub goes_on: bool,
 }
@@ -230,6 +232,7 @@ impl Engine {
             dispatch_id: next.as_ref().map_or(asker, |job| job.dispatch_id.clone()),
             receipt,
             stale: Vec::new(),
+            auth_from: next.as_ref().and_then(|job| job.login),
             goes_on: next.is_some(),
         };
         let mut papers = Vec::new();

@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::Context;
-use super::dispatch::run::follow_to;
+use super::dispatch::run::{announce, follow_to};
 use super::dispatch::{open, start_carrier};
 use crate::asking;
 use crate::exit::Exit;
@@ -178,7 +178,8 @@ async fn submit(
 ) -> Result<Result<(Thread, Answered), Error>, Failure> {
     let asker = agora.asker(question).await?;
     let given = counted(context, &asker, asker.answer_despite(despite, question, given, by).await).await?;
-    if let Ok((_, answered)) = &given {
+    if let Ok((thread, answered)) = &given {
+        announce(context, thread);
         asking::changes(&answered.stale).iter().for_each(|line| context.ui.note(line));
     }
     Ok(given)
@@ -243,12 +244,16 @@ fn stopped(context: &Context, answered: &Answered) -> Result<Exit, Failure> {
 }
 
 fn document(answered: &Answered) -> Value {
-    json!({
+    let mut document = json!({
         "questionId": answered.question_id,
         "threadId": answered.thread_id,
         "dispatchId": answered.dispatch_id,
         "receipt": answered.receipt,
         "stale": answered.stale,
         "goesOn": answered.goes_on,
-    })
+    });
+    if let Some(from) = answered.auth_from {
+        document["authFrom"] = json!(from);
+    }
+    document
 }

@@ -5,6 +5,7 @@ use agora_core::stale;
 use agora_core::{DispatchId, QuestionId};
 use agora_engine::{Agora, Despite, Difference, Error, NeedsInput, Refusal, Thread};
 
+use super::run::announce;
 use crate::ask::{self, Asked, Offer};
 use crate::asking;
 use crate::cli::Context;
@@ -64,7 +65,10 @@ pub(super) async fn ask(
                 context.ui.note("it stops here, and its thread has ended");
                 return Ok(Pause::Over(Exit::Failed));
             }
-            Ok(Some((thread, _))) => return Ok(Pause::GoesOn(Box::new(thread))),
+            Ok(Some((thread, _))) => {
+                announce(context, &thread);
+                return Ok(Pause::GoesOn(Box::new(thread)));
+            }
             // They see it now, and may say the same again.
             Err(Error::Answer(Refusal::Changed { stale, .. })) => {
                 despite = tell_changed(context, &stale);

@@ -75,11 +75,7 @@ pub(in crate::cli) async fn run(
 
 /// Says with what an agent logs in that nobody named, what it does not get to see, and when nothing stands between it and this machine.
 pub(in crate::cli) async fn warn(context: &Context, agora: &Agora, thread: &Thread) -> Result<(), Failure> {
-    if let Some(UsedLogin { source: LoginSource::Around, login }) = thread.login() {
-        context
-            .ui
-            .note(format_args!("it logs in with `{}` of this environment", login.variables.join("` and `")));
-    }
+    announce(context, thread);
     if let Some(ground) = thread.ground() {
         left_out::tell(context.ui, context.config.users_home().as_deref(), ground);
     }
@@ -90,6 +86,15 @@ pub(in crate::cli) async fn warn(context: &Context, agora: &Agora, thread: &Thre
         }
     }
     Ok(())
+}
+
+/// Says with what an agent logs in that nobody named. With `--json` it is in the document.
+pub(in crate::cli) fn announce(context: &Context, thread: &Thread) {
+    if let Some(UsedLogin { source: LoginSource::Around, login }) = thread.login() {
+        context
+            .ui
+            .note(format_args!("it logs in with `{}` of this environment", login.variables.join("` and `")));
+    }
 }
 
 /// Says which dispatch was accepted, when nobody waits for it.

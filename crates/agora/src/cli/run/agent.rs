@@ -73,9 +73,8 @@ fn reference(vendor: &Vendor) -> Result<BundleRef, Failure> {
 fn told(login: UsedLogin) -> String {
     let place = match login.source {
         LoginSource::Dispatch => "given with it",
-        LoginSource::Env => "of its env bundle",
-        LoginSource::Stored => "that is stored",
         LoginSource::Around => "of this environment",
+        other => other.place(),
     };
     format!("the {} {place}", login.login.name)
 }
