@@ -97,6 +97,29 @@ pub static CODEX: Vendor = Vendor {
 };
 
 impl Vendor {
+    /// Says that a login was refused: which it was, where it is from, and what gives the agent another.
+    pub fn refused(&self, login: &Login, source: LoginSource, env: &[&str]) -> String {
+        let (what, vendor) = (login.name, self.name);
+        let variable = login.variables.first().copied().unwrap_or_default();
+        match source {
+            LoginSource::Dispatch => format!(
+                "the {what} given with the dispatch is refused; dispatch again with another (`--secret {variable}=…`), or let \
+                 `agora auth {vendor}` store one, with which `agora continue` goes on"
+            ),
+            LoginSource::Env => format!(
+                "the {what} is refused (env: `{}`); `agora env register` with another value rotates it",
+                env.join("`, `")
+            ),
+            LoginSource::Stored => format!(
+                "the {what} that is stored is refused; `agora auth {vendor}` stores another, `agora auth status` shows which there is"
+            ),
+            LoginSource::Around => format!(
+                "the {what} of the environment is refused; set `{variable}` to another there, or let `agora auth {vendor}` store one, \
+                 which comes first"
+            ),
+        }
+    }
+
     pub const ALL: [&'static Self; 2] = [&CLAUDE, &CODEX];
 
     /// Returns the vendor of a runtime. `None`: it logs in with whatever it likes, or nothing.

@@ -32,6 +32,8 @@ pub(crate) struct Desk {
     pub(crate) room: Option<Room>,
     pub(crate) teller: Teller,
     pub(crate) report: Report,
+    /// What a person reads when the login that the agent got is refused.
+    pub(crate) refused: Option<String>,
     pub(crate) redactor: Redactor,
     pub(crate) keeper: Keeper,
     pub(crate) cancel: Cancel,

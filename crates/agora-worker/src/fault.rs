@@ -207,7 +207,8 @@ impl Fault {
                 Some("`agora doctor` tries each part of the wall, and says what mends it.".to_owned())
             }
             Self::Agent { code: FailureCode::Auth, .. } => Some(
-                "is the credential there, and still valid? `agora env get NAME` shows where it comes from."
+                "the credential is refused; `agora env register` with another value rotates one of an env bundle, `--secret` gives \
+                 another to a dispatch"
                     .to_owned(),
             ),
             _ => None,

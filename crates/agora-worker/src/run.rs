@@ -141,6 +141,7 @@ fn open_desk(
         teller,
         report: Report::new(place.dispatch_id.clone(), clock.now()),
         keeper,
+        refused: None,
         place,
         room: None,
         redactor,

@@ -1,6 +1,5 @@
 //! How a dispatch went, for a person: what it said, what it changed, which half failed, and what to do next.
 
-use agora_core::login::Vendor;
 use agora_core::reason::{Failure, FailureCode, FailureReason};
 use agora_core::state::QuestionState;
 use agora_engine::{DispatchResult, NeedsInput, Patch};
@@ -157,17 +156,6 @@ fn hints(result: &DispatchResult, failure: &Failure) -> Vec<String> {
         {
             hints = no_credential(result);
         }
-        // Nobody brought it with the dispatch: it is the one that is stored, or that the environment had.
-        FailureCode::Auth if result.resolved.env.is_empty() && vendor(result).is_some() => {
-            let (vendor, kind) = (vendor(result).unwrap_or_default(), result.auth.as_deref().unwrap_or("credential"));
-            hints = vec![format!("the {kind} is refused; `agora auth {vendor}` stores another, `agora auth status` shows which there is")];
-        }
-        FailureCode::Auth => {
-            hints = vec![format!(
-                "the credential is refused (env: {}); `agora env register` with another value rotates it",
-                env(result)
-            )];
-        }
         FailureCode::RateLimited => hints.extend(failure.retry_at.map(|at| {
             format!("the limit ends at {at}; then `agora continue {id}` goes on, and what is detached goes on by itself")
         })),
@@ -217,11 +205,6 @@ fn hints(result: &DispatchResult, failure: &Failure) -> Vec<String> {
 fn env(result: &DispatchResult) -> String {
     let names: Vec<String> = result.resolved.env.iter().map(|env| format!("`{}`", env.name)).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-}
-
-/// Returns whose program ran.
-fn vendor(result: &DispatchResult) -> Option<&'static str> {
-    Vendor::of_runtime(&result.versions.adapter).map(|vendor| vendor.name)
 }
 
 /// Returns the variable that a runtime wants first. Of other runtimes nobody knows.

@@ -136,6 +136,7 @@ fn hints(error: &Error) -> Vec<String> {
         Error::Secret(SecretError::Sealed(_) | SecretError::KeyDamaged { .. }) => {
             hint("restore `keys/secrets.key` from a backup, or register the secrets again")
         }
+        Error::Secret(why @ (SecretError::NotFound(_) | SecretError::Expired { .. })) => vec![missing_secret(why)],
         Error::NoLogin { vendor } => no_login_hints(vendor),
         Error::NotALogin { vendor, .. } => {
             let sets = vendor.logins.iter().filter(|login| login.stands_alone);
@@ -323,9 +324,8 @@ fn answer_hints(refusal: &Refusal) -> Vec<String> {
             vec![format!("`agora thread show {question_id}` tells how it went on")]
         }
         Refusal::Unknown(_) => vec!["`agora inbox` shows what is open".to_owned()],
-        Refusal::CannotStart { question_id, .. } => vec![
-            "store it again: `agora env register --name ENV … --secret KEY=env:KEY`; nothing was recorded"
-                .to_owned(),
+        Refusal::CannotStart { question_id, why } => vec![
+            format!("{}; nothing was recorded", missing_secret(why)),
             format!("the question stays open: then answer it again; `agora show {question_id}` shows how"),
         ],
         Refusal::NotEntitled { why: NotEntitled::HumansOnly, question_id, .. } => {
@@ -347,6 +347,22 @@ fn answer_hints(refusal: &Refusal) -> Vec<String> {
             stale.iter().map(|difference| plain(&difference.text())).chain([over]).collect()
         }
         Refusal::NotOpen(_) | Refusal::Unfit { .. } | Refusal::Canonical(_) => Vec::new(),
+    }
+}
+
+/// Says what brings a secret back that is gone, by whose it is.
+fn missing_secret(why: &SecretError) -> String {
+    let name = match why {
+        SecretError::NotFound(name) | SecretError::Expired { name, .. } => name.as_str(),
+        _ => "",
+    };
+    let vendor = Vendor::ALL.into_iter().find(|vendor| name.starts_with(&vendor.folder()));
+    match vendor {
+        Some(vendor) => format!("`agora auth {}` stores another", vendor.name),
+        None if name.starts_with("thread/") => {
+            "it was given for this thread alone, and went with it: dispatch again with it".to_owned()
+        }
+        None => "store it again: `agora env register --name ENV … --secret KEY=env:KEY`".to_owned(),
     }
 }
 

@@ -128,7 +128,7 @@ fn the_agent_has_no_credential() {
     --- stderr, code 1
     error: the agent failed (provider-failed, auth)
       because Invalid API key · Fix external API key
-    hint: the credential is refused (env: `default`); `agora env register` with another value rotates it
+    hint: the api-key is refused (env: `default`); `agora env register` with another value rotates it
     hint: `agora logs d_[ID]` shows what the agent printed
     "#);
 }

@@ -400,7 +400,7 @@ fn continuing_after_a_finish_and_after_a_failure_goes_on_in_the_same_conversatio
     --- stderr, code 1
     error: the agent failed (provider-failed, auth)
       because Failed to authenticate. API Error: 401 no
-    hint: the credential is refused (env: `default`); `agora env register` with another value rotates it
+    hint: the api-key is refused (env: `default`); `agora env register` with another value rotates it
     hint: `agora logs d_[ID]` shows what the agent printed
     "#);
     let last = cli.run(&["continue", "@", "try again", "--json"]).json();

@@ -123,10 +123,26 @@ fn with_a_credential_that_is_refused() {
     let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(told["failure"]["code"], "auth");
     assert!(told["durationMs"].as_u64().unwrap() < 10_000, "{}", told["durationMs"]);
-    let shown = cli.run(&["show"]).success();
-    assert!(
-        shown.contains("hint:        the api-key is refused; `agora auth claude` stores another"),
-        "{shown}"
+    // Whose it was, and what gives it another.
+    let is_told = |hint: &str| {
+        let shown = cli.run(&["show"]).success();
+        assert!(shown.contains(&format!("hint:        {hint}")), "{shown}");
+    };
+    let hint = "the api-key of the environment is refused; set `ANTHROPIC_API_KEY` to another there, or let `agora auth claude` store one";
+    assert!(told["failure"]["hint"].as_str().unwrap().starts_with(hint), "{told:#}");
+    is_told(hint);
+    let with = |words: &[&str]| {
+        let mut command = cli.command(words);
+        command.env("KEY", "sk-wrong-0123456789").env("URL", model.url());
+        run(&mut command)
+    };
+    let secrets = ["--secret", "ANTHROPIC_API_KEY=env:KEY", "--secret", "ANTHROPIC_BASE_URL=env:URL"];
+    with(&[&["auth", "claude"], &secrets[..]].concat()).success();
+    assert_eq!(with(&["run", "fix the flaky test"]).code, Some(1));
+    is_told("the api-key that is stored is refused; `agora auth claude` stores another");
+    assert_eq!(with(&[&["run", "fix the flaky test"], &secrets[..]].concat()).code, Some(1));
+    is_told(
+        "the api-key given with the dispatch is refused; dispatch again with another (`--secret ANTHROPIC_API_KEY=…`)",
     );
 }
 

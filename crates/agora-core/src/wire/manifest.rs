@@ -17,6 +17,7 @@ use crate::event::{Resolved, ResolvedBundle};
 use crate::ground::Author;
 use crate::hash::ContentHash;
 use crate::id::{DispatchId, QuestionId, ThreadId};
+use crate::login::LoginSource;
 use crate::name::{Name, Namespace};
 use crate::question::Question;
 use crate::text::serde_as_text;
@@ -281,6 +282,9 @@ pub struct DispatchManifest {
     /// The dispatch's own secrets: which variable gets which of the bootstrap's.
     #[serde(default)]
     pub secrets: BTreeMap<VariableName, String>,
+    /// Where the login is from, if the engine chose one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<LoginSource>,
     /// What shall stand between the agent and everything else.
     #[serde(default)]
     pub wall: Wish,
@@ -332,6 +336,7 @@ impl DispatchManifest {
             prior: Prior::default(),
             limits,
             secrets: BTreeMap::new(),
+            login: None,
             wall: Wish::default(),
             workspace: None,
         }

@@ -148,7 +148,7 @@ impl Engine {
     pub(crate) async fn see_rests(&self, thread: &ThreadId) -> Result<(), AcceptError> {
         let view = self.view(thread).await.map_err(AcceptError::Carry)?;
         let continued = Happening::from(Record::ThreadContinued { by: None });
-        let after = view.thread.clone().after(&continued);
+        let after = view.thread.after(&continued);
         after.map(drop).map_err(|why| AcceptError::NotNow { thread: thread.clone(), why })
     }
 

@@ -102,6 +102,7 @@ impl Engine {
         manifest.continuation.clone_from(&job.continuation);
         manifest.prior = self.prior(view, job).await?;
         manifest.secrets.clone_from(&job.secrets);
+        manifest.login = job.login;
         if let Some(ground) = &job.ground {
             manifest.workspace = Some(self.world.grounds.locate(ground, job).map_err(CarryError::Shelf)?);
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
 use agora_core::bundle::{EnvBundle, SWITCHES, VariableName};
-use agora_core::login::Vendor;
+use agora_core::login::{Login, Vendor};
 use agora_core::secret::SecretValue;
 use agora_core::wire::bootstrap::Supplied;
 
@@ -116,18 +116,26 @@ pub(crate) fn merge(secured: Secured, desk: &mut Desk) -> Equipped {
         }
     }
     let mut environment = Environment(variables);
-    if let Some(vendor) = runtime.vendor() {
-        keep_one_login(&mut environment, &own, vendor, desk);
+    if let Some(vendor) = runtime.vendor()
+        && let Some(kept) = keep_one_login(&mut environment, &own, vendor, desk)
+    {
+        let env: Vec<&str> = task.manifest.env.iter().map(|env| env.name.as_str()).collect();
+        desk.refused = task.manifest.login.map(|source| vendor.refused(kept, source, &env));
     }
     Equipped { task, runtime, laid, environment }
 }
 
 /// Takes every login away but one: which of several a runtime would use is its secret, and we record which it was. One that
 /// was given for the dispatch itself goes before those of its env bundles.
-fn keep_one_login(environment: &mut Environment, own: &[VariableName], vendor: &Vendor, desk: &mut Desk) {
+fn keep_one_login(
+    environment: &mut Environment,
+    own: &[VariableName],
+    vendor: &'static Vendor,
+    desk: &mut Desk,
+) -> Option<&'static Login> {
     let is_own = |name: &str| own.iter().any(|own| own.as_str() == name);
     let all = || vendor.login(|name| environment.has(name));
-    let Some(kept) = vendor.login(is_own).or_else(all) else { return };
+    let kept = vendor.login(is_own).or_else(all)?;
     desk.report.auth = Some(kept.name.to_owned());
     let others = vendor.logins.iter().filter(|login| *login != kept);
     let spare = others.flat_map(|login| login.variables).filter(|name| {
@@ -143,4 +151,5 @@ fn keep_one_login(environment: &mut Environment, own: &[VariableName], vendor: &
         let names = spare.join(", ");
         desk.warn(format!("several credentials were given; the {} is used, not {names}", kept.name));
     }
+    Some(kept)
 }

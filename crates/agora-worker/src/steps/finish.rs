@@ -6,6 +6,7 @@ use std::path::Path;
 
 use agora_core::event::Event;
 use agora_core::id::QuestionId;
+use agora_core::reason::FailureCode;
 use agora_core::wire::line::Said;
 
 use super::decide::Ending;
@@ -61,7 +62,13 @@ fn event(ending: Ending, desk: &mut Desk) -> Event {
             let question_id = question_id(&dispatch_id);
             Event::NeedsInput { dispatch_id, duration_ms, question_id, question }
         }
-        Ending::Failed(fault) => Event::Failed { dispatch_id, duration_ms, failure: fault.failure() },
+        Ending::Failed(fault) => {
+            let mut failure = fault.failure();
+            if failure.code == FailureCode::Auth {
+                failure.hint = desk.refused.take().or(failure.hint);
+            }
+            Event::Failed { dispatch_id, duration_ms, failure }
+        }
         Ending::Cancelled(kept) => {
             desk.report.kept_question = kept;
             Event::Cancelled { dispatch_id, duration_ms }
