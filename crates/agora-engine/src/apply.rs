@@ -1,5 +1,7 @@
 //! Brings a thread's work into the tree that it was taken from.
 
+use std::sync::atomic::AtomicBool;
+
 use agora_core::ThreadId;
 use agora_core::job::Job;
 use agora_core::wire::report::Report;
@@ -21,15 +23,17 @@ pub struct WorkPatch {
 const PATCH_BYTES: u64 = 1 << 30;
 
 impl Agora {
-    /// Brings a thread's work, as the last of its dispatches left it, into the tree that it was taken from. All of it, or nothing.
+    /// Brings a thread's work, as the last of its dispatches left it, into the tree that it was taken from. All of it, or nothing,
+    /// also where somebody wants it stopped meanwhile.
     pub async fn apply_work(
         &self,
         thread: &ThreadId,
         to: ApplyTo,
         on_sight: OnSight,
+        stop: &AtomicBool,
     ) -> Result<AppliedWork, Error> {
         let (job, report) = self.last_work(thread).await?;
-        self.grounds().apply(&job, &report, &to, on_sight).map_err(unapplied(thread))
+        self.grounds().apply(&job, &report, &to, on_sight, stop).map_err(unapplied(thread))
     }
 
     fn grounds(&self) -> LocalGrounds {

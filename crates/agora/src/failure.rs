@@ -84,6 +84,7 @@ impl From<Error> for Failure {
             return Self::interrupted(format!("the secret for `{variable}` was not given"));
         }
         let exit = match error.kind() {
+            _ if matches!(error, Error::Apply { why: ApplyError::Interrupted, .. }) => Exit::Interrupted,
             ErrorKind::Request => Exit::Wrong,
             ErrorKind::Outside => Exit::Outside,
         };
@@ -297,6 +298,7 @@ fn apply_hints(id: &ThreadId, error: &ApplyError) -> Vec<String> {
         ApplyError::OldGit(_) => format!(
             "nothing was changed; `agora apply {id} --branch NAME` makes a branch, which any git merges"
         ),
+        ApplyError::Interrupted => format!("nothing was changed; `agora apply {id}` again brings it"),
         ApplyError::Git(_) => format!("nothing was changed; `agora apply {id} --patch` prints it"),
     };
     vec![hint]

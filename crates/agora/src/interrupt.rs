@@ -1,12 +1,26 @@
-//! Ctrl-C, as something that can be waited for.
+//! Ctrl-C, as something that can be waited for, or looked at.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::sync::Semaphore;
 
 use crate::failure::Failure;
+
+/// From now on signals that ask this command to end are noted here, and it may go on until nothing is half done.
+pub(crate) fn noted() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(unheard)?;
+    }
+    Ok(stop)
+}
+
+fn unheard(error: std::io::Error) -> Failure {
+    Failure::outside("no-signals", "the machine does not let agora hear Ctrl-C").because(error)
+}
 
 /// The signals that ask this command to end.
 #[derive(Debug)]
@@ -26,9 +40,7 @@ impl Interrupts {
             let listen = move || signals.forever().for_each(|_| count.add_permits(1));
             std::thread::Builder::new().name("signals".into()).spawn(listen)
         });
-        listening.map_err(|error| {
-            Failure::outside("no-signals", "the machine does not let agora hear Ctrl-C").because(error)
-        })?;
+        listening.map_err(unheard)?;
         Ok(Self(heard))
     }
 

@@ -12,6 +12,7 @@ mod contention;
 mod given;
 mod hostile;
 mod kept;
+mod killed;
 mod larger;
 mod private;
 mod rewritten;

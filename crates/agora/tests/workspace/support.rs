@@ -211,11 +211,13 @@ pub(crate) fn warned(result: &Value) -> String {
     result["warnings"].to_string()
 }
 
-/// Returns which files the last work's patch is about.
+/// Returns which files the last work's patch is about, in order.
 pub(crate) fn patched(user: &User) -> Vec<String> {
     let patch = user.agora(&["apply", "@", "--patch"]).success();
     let names = patch.lines().filter_map(|line| line.strip_prefix("diff --git a/")?.split(" b/").next());
-    names.map(str::to_owned).collect()
+    let mut names: Vec<String> = names.map(str::to_owned).collect();
+    names.sort();
+    names
 }
 
 pub(crate) fn git_ref(result: &Value) -> String {

@@ -1,12 +1,14 @@
 //! The work as one commit on what is checked out, with the files and the index.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use agora_core::git::patch::PathBytes;
 use agora_core::ground::Author;
 
 use super::super::keeping::{Keeping, told};
 use super::super::own::{Commit, Entry, Why, listed_entries, only, said};
+use super::journal::{Committing, Journal};
 use super::merged::{Merged, Ours};
 use super::written::Written;
 use super::{AppliedWork, ApplyError, Applying};
@@ -48,23 +50,31 @@ impl Applying<'_> {
         let kept = keeping.keep(of(&merged.entries)).map_err(git)?;
         self.remember(None)?;
         if kept == committed {
-            Written::write(self.top, &merged.steps)?.keep();
-            return Ok(());
+            return self.write(merged);
         }
         let tree = self.own.tree(head, &kept).map_err(git)?;
         let commit = self.make(&tree, head.as_slice()).map_err(git)?;
+        let committing = Committing {
+            commit: commit.clone(),
+            before: self.own.tree(None, &committed).map_err(git)?,
+            after: self.own.tree(None, &kept).map_err(git)?,
+        };
         // From here on the branch is nobody else's, and a way back is there until the very last step.
         let reason = format!("agora apply {}", self.job.thread_id);
         let call = self.own.git.call(self.top, "update-ref").set("core.logAllRefUpdates=true");
         let nothing = "0".repeat(commit.len());
         let reserved = Reserved::take(call, "HEAD", &commit, head.unwrap_or(&nothing), &reason)
             .map_err(|error| git(said(error)))?;
-        let written = Written::write(self.top, &merged.steps)?;
-        self.index(&kept).map_err(git)?;
-        if let Err(error) = reserved.commit() {
+        let _journal = Journal::write(self.own, self.top, merged, Some(&committing)).map_err(git)?;
+        let written = Written::write(self.top, &merged.steps, self.stop)?;
+        let done = self.index(&kept).and_then(|()| {
+            let stopped = self.stop.load(Ordering::Relaxed);
+            if stopped { Err(ApplyError::Interrupted.to_string()) } else { reserved.commit().map_err(said) }
+        });
+        if let Err(why) = done {
             // What could not be taken back here is what the user's index says and HEAD does not.
             let _ = self.index(&committed);
-            return Err(git(said(error)));
+            return Err(git(why));
         }
         written.keep();
         let branch = self.own.git.call(self.top, "symbolic-ref").run(["--quiet", "--short", "HEAD"]);

@@ -42,6 +42,8 @@ pub enum ApplyError {
     OldGit(String),
     #[error("there is a branch `{0}` already, or it is no name for one")]
     Branch(String),
+    #[error("interrupted")]
+    Interrupted,
     #[error("it could not be applied: {0}")]
     Git(String),
 }

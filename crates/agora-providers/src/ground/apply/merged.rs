@@ -35,6 +35,9 @@ impl Ours {
 /// The bytes of working trees, merged: nothing is converted, so that what is written is what both wrote.
 #[derive(Debug)]
 pub(super) struct Merged {
+    /// The trees of what the user had, and of what comes of it.
+    pub(super) ours: String,
+    pub(super) tree: String,
     pub(super) entries: Vec<Entry>,
     /// What is to be written for it.
     pub(super) steps: Vec<Step>,
@@ -57,9 +60,10 @@ impl Merged {
         let old = |path: &PathBytes| {
             ours.standing.iter().find(|(old, _)| old == path).and_then(|(_, blob)| blob.clone())
         };
-        let steps = new.into_iter().map(|(path, new)| Step { old: old(&path), path, new }).collect();
+        let steps =
+            new.into_iter().map(|(path, new)| Step { old: old(&path), path, new, access: None }).collect();
         let entries = own.entries(&tree, paths).map_err(ApplyError::Git)?;
-        Ok(Self { entries, steps })
+        Ok(Self { ours: ours.tree.clone(), tree, entries, steps })
     }
 }
 

@@ -6,17 +6,20 @@
 //! ```
 //!
 //! What was brought before takes the place of what was taken, wherever the user still has it: `earlier` remembers, and finds out. `seen` is
-//! what a person must have seen before, `merged` the merge, `written` the files, `committed` the commit.
+//! what a person must have seen before, `merged` the merge, `written` the files, `journal` what somebody leaves who is killed meanwhile,
+//! `committed` the commit.
 
 mod committed;
 mod earlier;
 mod error;
+mod journal;
 mod merged;
 mod seen;
 mod written;
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use agora_core::git::patch::PathBytes;
 use agora_core::ground::{Ground, Source};
@@ -35,6 +38,7 @@ use crate::home::Home;
 
 use earlier::{Brought, Earlier, stood_on};
 pub use error::ApplyError;
+use journal::{Journal, recover};
 use merged::{Merged, Ours};
 use written::Written;
 
@@ -71,13 +75,14 @@ pub struct AppliedWork {
 }
 
 impl LocalGrounds {
-    /// Brings a thread's work, as the last of its dispatches left it.
+    /// Brings a thread's work, as the last of its dispatches left it. Somebody may want it stopped, as long as not all of it is there.
     pub fn apply(
         &self,
         job: &Job,
         report: &Report,
         to: &ApplyTo,
         on_sight: OnSight,
+        stop: &AtomicBool,
     ) -> Result<AppliedWork, ApplyError> {
         let ground = job.ground.as_deref().ok_or(ApplyError::NoPlace)?;
         let top = place(&ground.source, to)?;
@@ -91,12 +96,13 @@ impl LocalGrounds {
         // One at a time: what is there beside the lock belongs to somebody who died.
         let alone = std::fs::File::create(thread_dir.join("applying.lock")).map_err(failed)?;
         flock(&alone, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
-        let _ = crate::shelf::remove(&dir);
         let own = Own { git, dir: &dir };
+        let recovered = recover(own, top);
+        let _ = crate::shelf::remove(&dir);
         let out = DispatchDir::new(&self.home, &job.dispatch_id).out();
         let earlier = Earlier::read(&thread_dir).map_err(failed)?;
         let home = &self.home;
-        let applying = Applying { own, top, layout, ground, job, patch, on_sight, home, earlier };
+        let applying = Applying { own, top, layout, ground, job, patch, on_sight, home, earlier, stop };
         let work = Work::read(&out, patch).map_err(ApplyError::Git)?;
         let done =
             own.prepare(top, applying.layout.as_ref()).map_err(ApplyError::Git).and_then(|()| match to {
@@ -118,8 +124,11 @@ impl LocalGrounds {
                 }
             });
         let _ = crate::shelf::remove(&dir);
-        let mut applied = done?;
+        // Whoever presses Ctrl-C interrupts git, too, and it then fails at something.
+        let stopped = |why| if stop.load(Ordering::Relaxed) { ApplyError::Interrupted } else { why };
+        let mut applied = done.map_err(stopped)?;
         applied.skipped.clone_from(&patch.redacted_files);
+        applied.warnings.splice(0..0, recovered);
         applied.warnings.extend(patch.told());
         Ok(applied)
     }
@@ -160,6 +169,7 @@ struct Applying<'a> {
     on_sight: OnSight,
     home: &'a Home,
     earlier: Earlier,
+    stop: &'a AtomicBool,
 }
 
 impl Applying<'_> {
@@ -223,9 +233,16 @@ impl Applying<'_> {
             self.commit(&ours, &merged, &paths, &mut applied)?;
         } else {
             self.remember(None)?;
-            Written::write(self.top, &merged.steps)?.keep();
+            self.write(&merged)?;
         }
         Ok(applied)
+    }
+
+    /// Writes the files, and nothing with them.
+    fn write(&self, merged: &Merged) -> Result<(), ApplyError> {
+        let _journal = Journal::write(self.own, self.top, merged, None).map_err(ApplyError::Git)?;
+        Written::write(self.top, &merged.steps, self.stop)?.keep();
+        Ok(())
     }
 
     /// Remembers what is about to be brought.

@@ -1,10 +1,12 @@
 //! Files of the user's tree, written all together or not at all.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use agora_core::git::patch::PathBytes;
 
@@ -18,6 +20,8 @@ pub(super) struct Step {
     pub(super) path: PathBytes,
     pub(super) old: Option<Blob>,
     pub(super) new: Option<Blob>,
+    /// Who may use what comes, if that is not who might use what is there.
+    pub(super) access: Option<Permissions>,
 }
 
 /// What was written so far. Unless it is kept, all of it is taken back.
@@ -28,16 +32,21 @@ pub(super) struct Written<'a> {
     done: Vec<(&'a Step, Option<Permissions>)>,
     /// Directories that were not there before.
     made: Vec<PathBuf>,
+    /// Empty ones that made room, with who might use them.
+    emptied: Vec<(PathBuf, Permissions)>,
     kept: bool,
 }
 
 impl<'a> Written<'a> {
-    /// Writes everything.
-    pub(super) fn write(top: &'a Path, steps: &'a [Step]) -> Result<Self, ApplyError> {
-        let mut written = Self { top, done: Vec::new(), made: Vec::new(), kept: false };
+    /// Writes everything, unless somebody wants it stopped: then nothing.
+    pub(super) fn write(top: &'a Path, steps: &'a [Step], stop: &AtomicBool) -> Result<Self, ApplyError> {
+        let mut written = Self { top, done: Vec::new(), made: Vec::new(), emptied: Vec::new(), kept: false };
         // What goes makes room for what comes.
         let (come, go): (Vec<&Step>, Vec<&Step>) = steps.iter().partition(|step| step.new.is_some());
         for step in go.into_iter().chain(come) {
+            if stop.load(Ordering::Relaxed) {
+                return Err(ApplyError::Interrupted);
+            }
             let shown = || String::from_utf8_lossy(&step.path).into_owned();
             let failed = |error: io::Error| match error.kind() {
                 // Somebody put something else there, after it was read.
@@ -46,19 +55,48 @@ impl<'a> Written<'a> {
                 }
                 _ => ApplyError::Git(format!("`{}` could not be written: {error}", shown())),
             };
+            written.make_room(step);
             if !written.is_as_read(step).map_err(failed)? {
                 return Err(ApplyError::Conflicts(vec![shown()]));
             }
             let access = access(&at(top, &step.path));
             written.done.push((step, access.clone()));
-            written.put(&step.path, step.new.as_ref(), access).map_err(failed)?;
+            written.put(&step.path, step.new.as_ref(), step.access.clone().or(access)).map_err(failed)?;
         }
         Ok(written)
     }
 
-    /// Lets it stay.
+    /// Lets it stay. Git knows no empty directories: those that are by now go, too.
     pub(super) fn keep(mut self) {
         self.kept = true;
+        for dir in self.left() {
+            let _ = fs::remove_dir(at(self.top, &dir));
+        }
+    }
+
+    /// Returns the directories that files went from, the innermost first.
+    fn left(&self) -> impl Iterator<Item = PathBytes> + use<> {
+        let gone = self.done.iter().filter(|(step, _)| step.new.is_none());
+        let dirs: BTreeSet<PathBytes> =
+            gone.flat_map(|(step, _)| above(&step.path)).map(<[u8]>::to_vec).collect();
+        dirs.into_iter().rev()
+    }
+
+    /// Takes away directories that everything went from and that a file comes in the place of.
+    fn make_room(&mut self, step: &Step) {
+        let is_dir = |dir: &Path| fs::symlink_metadata(dir).ok().filter(fs::Metadata::is_dir);
+        if step.new.is_none() || is_dir(&at(self.top, &step.path)).is_none() {
+            return;
+        }
+        let below = [&step.path[..], b"/"].concat();
+        for dir in self.left().filter(|dir| *dir == step.path || dir.starts_with(&below)) {
+            let dir = at(self.top, &dir);
+            if let Some(data) = is_dir(&dir)
+                && fs::remove_dir(&dir).is_ok()
+            {
+                self.emptied.push((dir, data.permissions()));
+            }
+        }
     }
 
     /// Tells whether a path is still as it was merged: nothing, which is not the same as no file, or the same bytes.
@@ -71,11 +109,7 @@ impl<'a> Written<'a> {
     fn put(&mut self, path: &[u8], blob: Option<&Blob>, access: Option<Permissions>) -> io::Result<()> {
         let file = at(self.top, path);
         let Some(blob) = blob else {
-            fs::remove_file(&file)?;
-            // Git knows no empty directories.
-            let above: Vec<&[u8]> = above(path).collect();
-            let _ = above.iter().rev().try_for_each(|above| fs::remove_dir(at(self.top, above)));
-            return Ok(());
+            return fs::remove_file(&file);
         };
         for above in above(path) {
             let dir = at(self.top, above);
@@ -85,13 +119,18 @@ impl<'a> Written<'a> {
                 Err(error) => return Err(error),
             }
         }
-        let beside = file.with_file_name(format!(".agora-{}", std::process::id()));
+        let beside = beside(&file, &std::process::id().to_string());
         let placed = stage(&beside, blob, access).and_then(|()| fs::rename(&beside, &file));
         if placed.is_err() {
             let _ = fs::remove_file(&beside);
         }
         placed
     }
+}
+
+/// Names the file that becomes another one, in a process.
+pub(super) fn beside(file: &Path, pid: &str) -> PathBuf {
+    file.with_file_name(format!(".agora-{pid}"))
 }
 
 fn access(file: &Path) -> Option<Permissions> {
@@ -127,6 +166,10 @@ impl Drop for Written<'_> {
         for dir in self.made[..made].iter().rev() {
             let _ = fs::remove_dir(dir);
         }
+        for (dir, access) in &self.emptied {
+            let _ = fs::create_dir(dir);
+            let _ = fs::set_permissions(dir, access.clone());
+        }
     }
 }
 
@@ -141,7 +184,13 @@ mod tests {
     }
 
     fn step(path: &str, old: Option<Blob>, new: Option<Blob>) -> Step {
-        Step { path: path.into(), old, new }
+        Step { path: path.into(), old, new, access: None }
+    }
+
+    const GO_ON: AtomicBool = AtomicBool::new(false);
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
     }
 
     fn tree() -> (tempfile::TempDir, PathBuf) {
@@ -151,6 +200,11 @@ mod tests {
         fs::write(top.join("d/gone"), "gone").unwrap();
         fs::write(top.join("a"), "a").unwrap();
         fs::set_permissions(top.join("a"), Permissions::from_mode(0o640)).unwrap();
+        fs::create_dir(top.join("e")).unwrap();
+        fs::write(top.join("e/old"), "old").unwrap();
+        for dir in ["d", "e"] {
+            fs::set_permissions(top.join(dir), Permissions::from_mode(0o710)).unwrap();
+        }
         (dir, top)
     }
 
@@ -160,18 +214,24 @@ mod tests {
             step("d/gone", blob("100644", "gone"), None),
             step("a", blob("100644", "a"), blob("100755", "b")),
             step("new/deep/file", None, blob("100644", "x")),
+            step("e/old", blob("100644", "old"), None),
+            step("e/new", None, blob("100644", "new")),
         ]
     }
 
     #[test]
     fn everything_is_written_and_who_may_read_it_stays() {
         let (_dir, top) = tree();
-        Written::write(&top, &steps()).unwrap().keep();
+        Written::write(&top, &steps(), &GO_ON).unwrap().keep();
         assert_eq!(fs::read(top.join("a")).unwrap(), b"b");
-        assert_eq!(fs::metadata(top.join("a")).unwrap().permissions().mode() & 0o777, 0o750);
+        assert_eq!((mode(&top.join("a")), mode(&top.join("e"))), (0o750, 0o710));
         assert_eq!(fs::read_link(top.join("d")).unwrap(), Path::new("a"));
         assert_eq!(fs::read(top.join("new/deep/file")).unwrap(), b"x");
-        assert_eq!(fs::read_dir(&top).unwrap().count(), 3);
+        assert_eq!(fs::read_dir(&top).unwrap().count(), 4);
+        // What is empty by now goes.
+        let steps = [step("new/deep/file", blob("100644", "x"), None)];
+        Written::write(&top, &steps, &GO_ON).unwrap().keep();
+        assert!(!top.join("new").exists());
     }
 
     #[test]
@@ -183,14 +243,24 @@ mod tests {
                 // Not what was read: the user was quicker.
                 steps.push(step("a", blob("100644", "other"), blob("100644", "c")));
             }
-            let written = Written::write(&top, &steps);
+            let written = Written::write(&top, &steps, &GO_ON);
             assert_eq!(written.is_err(), fails);
             drop(written);
             assert_eq!(fs::read(top.join("a")).unwrap(), b"a");
-            assert_eq!(fs::metadata(top.join("a")).unwrap().permissions().mode() & 0o777, 0o640);
+            let modes = ["a", "d", "e"].map(|path| mode(&top.join(path)));
+            assert_eq!(modes, [0o640, 0o710, 0o710]);
             assert_eq!(fs::read(top.join("d/gone")).unwrap(), b"gone");
-            assert_eq!(fs::read_dir(&top).unwrap().count(), 2, "{fails}");
+            assert_eq!(fs::read_dir(&top).unwrap().count(), 3, "{fails}");
         }
+    }
+
+    #[test]
+    fn whoever_wants_it_stopped_finds_nothing_written() {
+        let (_dir, top) = tree();
+        let steps = steps();
+        let stopped = Written::write(&top, &steps, &AtomicBool::new(true));
+        assert!(matches!(stopped, Err(ApplyError::Interrupted)));
+        assert_eq!(fs::read(top.join("a")).unwrap(), b"a");
     }
 
     #[test]
@@ -198,7 +268,7 @@ mod tests {
         let (_dir, top) = tree();
         fs::write(top.join("d/users"), "x").unwrap();
         let steps = steps();
-        let written = Written::write(&top, &steps);
+        let written = Written::write(&top, &steps, &GO_ON);
         assert!(matches!(written, Err(ApplyError::Conflicts(paths)) if paths == ["d"]));
         assert_eq!(fs::read_dir(top.join("d")).unwrap().count(), 2);
     }

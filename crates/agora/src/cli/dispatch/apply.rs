@@ -8,6 +8,7 @@ use super::{find, open};
 use crate::cli::{Context, counted};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::ui;
 
 /// Bring a thread's work into your own tree
@@ -56,7 +57,8 @@ impl Apply {
             (None, false) => ApplyTo::WorkingTree,
         };
         let on_sight = if self.yes { OnSight::Take } else { OnSight::Refuse };
-        let applied = agora.apply_work(thread.id(), to.clone(), on_sight).await?;
+        let stop = interrupt::noted()?;
+        let applied = agora.apply_work(thread.id(), to.clone(), on_sight, &stop).await?;
         if !applied.skipped.is_empty() {
             let names = applied.skipped.join("`, `");
             context.ui.warn(format_args!("skipped, because a secret is hidden in it: `{names}`"));
