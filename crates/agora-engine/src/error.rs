@@ -336,6 +336,7 @@ fn apply(error: &ApplyError) -> (ErrorKind, &'static str) {
         ApplyError::OnSight { .. } => (Request, "apply-wants-yes"),
         ApplyError::Conflicts(_) | ApplyError::Dirty(_) => (Request, "apply-conflicts"),
         ApplyError::Branch(_) => (Request, "branch-refused"),
+        ApplyError::Unreadable(..) => (Outside, "source-unreadable"),
         ApplyError::Interrupted => (Outside, "interrupted"),
         ApplyError::NoGit => (Outside, "no-git"),
         ApplyError::Git(_) | ApplyError::OldGit(_) => (Outside, "git-failed"),

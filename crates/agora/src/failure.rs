@@ -298,6 +298,12 @@ fn apply_hints(id: &ThreadId, error: &ApplyError) -> Vec<String> {
         ApplyError::OldGit(_) => format!(
             "nothing was changed; `agora apply {id} --branch NAME` makes a branch, which any git merges"
         ),
+        ApplyError::Unreadable(path, _) => {
+            format!(
+                "nothing was changed; let this user read it, as with `chmod u+r {}`",
+                answer_line::quoted(path)
+            )
+        }
         ApplyError::Interrupted => format!("nothing was changed; `agora apply {id}` again brings it"),
         ApplyError::Git(_) => format!("nothing was changed; `agora apply {id} --patch` prints it"),
     };

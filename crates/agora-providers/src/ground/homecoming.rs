@@ -154,8 +154,12 @@ impl Coming<'_> {
         });
         home.warnings.extend(self.left_elsewhere(tip.as_deref().or(head)));
         let hidden = work.hidden();
-        if hidden > 0 {
-            home.warnings.push(format!("{} with a secret in it is not in the ref", counted(hidden)));
+        if !hidden.is_empty() {
+            let (are, them) = if hidden.len() == 1 { ("is", "it") } else { ("are", "them") };
+            let (hidden, thread) = (listed(&hidden), &self.job.thread_id);
+            home.warnings.push(format!(
+                "{hidden} {are} not in the ref: a secret is hidden in {them}; `agora apply {thread} --patch` shows the rest of {them}"
+            ));
         }
         if tip.is_none() && work.touched().is_empty() {
             return Ok(());
@@ -365,10 +369,6 @@ impl Coming<'_> {
 
 fn not_kept(why: &str) -> String {
     format!("the agent's own commits are not kept, its work is one commit: {why}")
-}
-
-fn counted(files: usize) -> String {
-    if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
 }
 
 /// Reads what the worker left, if it is what the worker signed.

@@ -64,8 +64,8 @@ impl<'a> Keeping<'a> {
         let has_local = local.is_file();
         if has_local {
             let info = own.dir.join("info");
-            let copied = fs::create_dir_all(&info).and_then(|()| fs::copy(local, info.join("attributes")));
-            copied.map_err(|error| error.to_string())?;
+            let copied = fs::create_dir_all(&info).and_then(|()| fs::copy(&local, info.join("attributes")));
+            copied.map_err(|error| format!("`{}` could not be read: {error}", local.display()))?;
         }
         let is_submodule = |entry: &&Entry| entry.object.as_ref().is_some_and(|(mode, _)| mode == SUBMODULE);
         Ok(Self {

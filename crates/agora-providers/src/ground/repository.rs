@@ -67,7 +67,7 @@ pub(super) struct Repository<'a> {
 impl Repository<'_> {
     /// Makes a `.git` where none is.
     pub(super) fn make(&self, to: &Path) -> Result<(), GroundError> {
-        let settings = self.settings().map_err(failed(&self.layout.common))?;
+        let settings = self.settings().map_err(|error| refused_or(failed(&self.layout.common), error))?;
         let is = |section: &str, key: &str| {
             settings.iter().find(|setting| setting.section == section && setting.key == key)
         };
@@ -88,13 +88,13 @@ impl Repository<'_> {
             );
             return Err(GroundError::Refused { what, hint: Some("give it another name".to_owned()) });
         }
-        self.fill(to, &settings).map_err(failed(to))
+        self.fill(to, &settings).map_err(|error| refused_or(failed(to), error))
     }
 
     fn settings(&self) -> io::Result<Vec<Setting>> {
         let mut settings = Vec::new();
         for file in [self.layout.common.join("config"), self.layout.own.join("config.worktree")] {
-            let bytes = read_capped(&file, CONFIG_BYTES)?.unwrap_or_default();
+            let bytes = read_capped(&file, CONFIG_BYTES).map_err(closed(&file))?.unwrap_or_default();
             settings.extend(config::parse(&String::from_utf8_lossy(&bytes)));
         }
         Ok(settings)
@@ -141,13 +141,13 @@ impl Repository<'_> {
     fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
         match copy::plain(from, to, self.owner) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            done => done,
+            done => done.map_err(closed(from)),
         }
     }
 
     /// An index may stand on another file, of which only the changes are its own.
     fn shared_index(&self, to: &Path) -> io::Result<()> {
-        for entry in fs::read_dir(&self.layout.own)? {
+        for entry in fs::read_dir(&self.layout.own).map_err(closed(&self.layout.own))? {
             let entry = entry?;
             if entry.file_name().as_bytes().starts_with(b"sharedindex.") {
                 self.copy(&entry.path(), &to.join(entry.file_name()))?;
@@ -158,7 +158,7 @@ impl Repository<'_> {
 
     /// Copies packed refs, but those of other agents' work, with what a tag among them stands for.
     fn packed_refs(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let Some(refs) = read_capped(from, PACKED_BYTES)? else { return Ok(()) };
+        let Some(refs) = read_capped(from, PACKED_BYTES).map_err(closed(from))? else { return Ok(()) };
         let (mut kept, mut is_kept) = (Vec::with_capacity(refs.len()), true);
         for line in refs.split_inclusive(|&byte| byte == b'\n') {
             // A line that begins so belongs to the one before it.
@@ -173,7 +173,7 @@ impl Repository<'_> {
 
     /// Copies loose refs, but those of other agents' work.
     fn refs(&self, from: &Path, to: &Path, below: &Path, left: &mut usize) -> io::Result<()> {
-        for entry in fs::read_dir(from)? {
+        for entry in fs::read_dir(from).map_err(closed(from))? {
             let entry = entry?;
             let (kind, name) = (entry.file_type()?, below.join(entry.file_name()));
             if name == Path::new("agora") {
@@ -286,6 +286,38 @@ pub(super) fn author(layout: &Layout) -> Option<Author> {
         last.map(|setting| setting.value.clone())
     };
     Some(Author { name: user("name")?, email: user("email")? })
+}
+
+/// Says that something of the user's repository cannot be read by who runs agora, and what it is.
+#[derive(Debug, thiserror::Error)]
+#[error("`{}` could not be read: {source}", path.display())]
+struct Closed {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// Names what could not be read, if that is because it is closed to us. It may have been the other side of a copy.
+fn closed(path: &Path) -> impl Fn(io::Error) -> io::Error + use<'_> {
+    move |source| match fs::File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            io::Error::new(source.kind(), Closed { path: path.to_owned(), source })
+        }
+        _ => source,
+    }
+}
+
+/// It is for the user to open what is closed; all else is as it is said otherwise.
+fn refused_or(otherwise: impl Fn(io::Error) -> GroundError, error: io::Error) -> GroundError {
+    match error.downcast::<Closed>() {
+        Ok(closed) => GroundError::Refused {
+            what: closed.to_string(),
+            hint: Some(
+                "let this user read it: `ls -l` of it shows who may, `chown` or `chmod u+r` mend it"
+                    .to_owned(),
+            ),
+        },
+        Err(error) => otherwise(error),
+    }
 }
 
 fn failed(path: &Path) -> impl Fn(io::Error) -> GroundError {

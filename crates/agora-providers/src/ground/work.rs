@@ -40,10 +40,11 @@ impl Work {
         self.redacted.contains(&quoted("", &change.path))
     }
 
-    /// Counts the files that do not count.
-    pub(super) fn hidden(&self) -> usize {
+    /// Returns the files that do not count, as a patch writes their names.
+    pub(super) fn hidden(&self) -> Vec<String> {
         let hidden = self.changes.iter().filter(|change| self.is_redacted(change));
-        hidden.map(|change| &change.path).collect::<BTreeSet<_>>().len()
+        let hidden: BTreeSet<&PathBytes> = hidden.map(|change| &change.path).collect();
+        hidden.into_iter().map(|path| quoted("", path)).collect()
     }
 
     fn counting(&self) -> impl Iterator<Item = &Change> {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use agora_core::wire::report::LeftRef;
 use miniz_oxide::deflate::compress_to_vec_zlib;
-use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
+use miniz_oxide::inflate::{TINFLStatus, decompress_to_vec_zlib_with_limit};
 
 use super::packed::{self, Names, Unread};
 use crate::patch::root::Root;
@@ -32,7 +32,7 @@ const QUICKLY: u8 = 1;
 /// Why commits are not kept.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unkept {
-    #[error("there are too many, or too large ones")]
+    #[error("there are too many, or a file in them has more than 64 MiB")]
     TooLarge,
     #[error("one of them holds a secret")]
     Secret,
@@ -95,6 +95,10 @@ fn read(work: &Path, below: &str, most: u64) -> io::Result<Vec<u8>> {
     crate::patch::read_below(work, below.as_bytes(), most)
 }
 
+fn too_large(error: io::Error) -> Unkept {
+    if error.kind() == io::ErrorKind::FileTooLarge { Unkept::TooLarge } else { error.into() }
+}
+
 fn is_id(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
@@ -108,7 +112,7 @@ pub(crate) fn pack(
 ) -> Result<HashSet<String>, Unkept> {
     let mut kept = Kept { redactor, out, names: HashSet::new(), bytes: 0, inflated: 0 };
     for name in names(work, ".git/objects/pack")?.into_iter().filter(|name| name.ends_with(".pack")) {
-        let pack = read(work, &format!(".git/objects/pack/{name}"), BYTES)?;
+        let pack = read(work, &format!(".git/objects/pack/{name}"), BYTES).map_err(too_large)?;
         let objects = packed::objects(&pack, Names::of(head)).map_err(|unread| match unread {
             Unread::Malformed => Unkept::Malformed,
             Unread::TooLarge => Unkept::TooLarge,
@@ -124,9 +128,12 @@ pub(crate) fn pack(
             if !is_id(&id) {
                 continue;
             }
-            let object = read(work, &format!(".git/objects/{dir}/{rest}"), BYTES)?;
-            let content =
-                decompress_to_vec_zlib_with_limit(&object, OBJECT_BYTES).map_err(|_| Unkept::Malformed)?;
+            let object = read(work, &format!(".git/objects/{dir}/{rest}"), BYTES).map_err(too_large)?;
+            let content = decompress_to_vec_zlib_with_limit(&object, OBJECT_BYTES);
+            let content = content.map_err(|error| match error.status {
+                TINFLStatus::HasMoreOutput => Unkept::TooLarge,
+                _ => Unkept::Malformed,
+            })?;
             kept.take(&id, &object, &content)?;
         }
     }

@@ -188,7 +188,9 @@ fn files_with_a_hidden_secret_are_skipped_and_said() {
         "--secret",
         "TOKEN=env:TOKEN",
     ];
-    agora_testkit::cli::run(user.agora_command(&words).env("TOKEN", "correct-horse-battery")).success();
+    let ran = run(user.agora_command(&words).env("TOKEN", "correct-horse-battery"));
+    let told = "are not in the ref: a secret is hidden in them; `agora apply t_";
+    assert!(ran.code == Some(0) && ran.stderr.contains(told), "{ran:?}");
     let before = fs::read_dir(&dir).unwrap().count();
     let ran = user.agora(&["apply", "@"]);
     assert!(ran.stderr.contains("skipped") && ran.stderr.contains("config.txt"), "{}", ran.stderr);

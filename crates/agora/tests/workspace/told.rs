@@ -1,7 +1,7 @@
 //! What a person is told of work that came home only in part, late, or not at all.
 
 use std::fs;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt, chown};
 
 use crate::support::{Mode, User, warned};
 
@@ -42,6 +42,42 @@ fn a_ref_that_could_not_be_made_is_made_when_it_can_be() {
     user.agora(&["apply", "@", "--branch", "late"]).success();
     assert_eq!(user.git(&dir, &["diff", "--name-only", "main", "late"]), "a.txt\n");
     assert!(user.agora(&["show", "@", "--json"]).json()["patch"]["gitRef"].is_string());
+}
+
+#[test]
+fn a_commit_with_a_file_that_is_too_large_is_called_that() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    let result = user
+        .dispatch(&dir, "head -c 68000000 /dev/zero > big; git add big; git commit -qm big; git rm -q big");
+    let said = warned(&result);
+    assert!(said.contains("there are too many, or a file in them has more than 64 MiB"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_read_is_named() {
+    let user = User::ordinary(Mode::Layers);
+    let dir = user.repository("main");
+    user.dispatch(&dir, "echo w >> a.txt");
+    let mode =
+        |path: &str, mode| fs::set_permissions(dir.join(path), fs::Permissions::from_mode(mode)).unwrap();
+    for path in [".git/index", ".git/config", ".git/refs/heads/main", ".git/refs/heads"] {
+        let before = fs::metadata(dir.join(path)).unwrap().permissions().mode();
+        mode(path, 0);
+        let words = ["dispatch", "run", "--subagent", "w", "--workspace", dir.to_str().unwrap()];
+        let said = user.agora(&words).failure(2);
+        mode(path, before);
+        assert!(said.contains(&format!("`{}/{path}` could not be read", dir.display())), "{said}");
+        assert!(said.contains("chmod u+r") && !said.contains("AGORA_HOME"), "{said}");
+    }
+    mode("a.txt", 0);
+    let said = user.agora(&["apply", "@"]).failure(3);
+    mode("a.txt", 0o644);
+    assert!(
+        said.contains("`a.txt`, which the work is about, could not be read: Permission denied"),
+        "{said}"
+    );
+    assert!(said.contains("`chmod u+r a.txt`") && said.contains("nothing was changed"), "{said}");
 }
 
 #[test]

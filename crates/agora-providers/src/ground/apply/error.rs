@@ -1,5 +1,7 @@
 //! Why work was not brought.
 
+use std::io;
+
 use super::super::keeping::listed;
 
 /// Why nothing was brought. Nothing was changed.
@@ -42,6 +44,8 @@ pub enum ApplyError {
     OldGit(String),
     #[error("there is a branch `{0}` already, or it is no name for one")]
     Branch(String),
+    #[error("`{0}`, which the work is about, could not be read: {1}")]
+    Unreadable(String, io::Error),
     #[error("interrupted")]
     Interrupted,
     #[error("it could not be applied: {0}")]

@@ -1,7 +1,6 @@
 //! What the agent made of a file and what the user made of it, in one.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::path::Path;
 
 use agora_core::git::patch::PathBytes;
@@ -23,9 +22,11 @@ pub(super) struct Ours {
 
 impl Ours {
     pub(super) fn read(own: Own<'_>, top: &Path, paths: &BTreeSet<PathBytes>) -> Result<Self, ApplyError> {
-        let here = paths.iter().map(|path| Blob::read(top, path).map(|blob| (path.clone(), blob)));
-        let here = here.collect::<io::Result<Vec<Standing>>>();
-        let standing = here.map_err(|error| ApplyError::Git(error.to_string()))?;
+        let here = paths.iter().map(|path| match Blob::read(top, path) {
+            Ok(blob) => Ok((path.clone(), blob)),
+            Err(error) => Err(ApplyError::Unreadable(String::from_utf8_lossy(path).into_owned(), error)),
+        });
+        let standing = here.collect::<Result<Vec<Standing>, _>>()?;
         let entries = own.store(standing.clone()).map_err(ApplyError::Git)?;
         let tree = own.tree(None, &entries).map_err(ApplyError::Git)?;
         Ok(Self { standing, entries, tree })

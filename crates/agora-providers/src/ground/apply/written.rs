@@ -187,7 +187,7 @@ mod tests {
         Step { path: path.into(), old, new, access: None }
     }
 
-    const GO_ON: AtomicBool = AtomicBool::new(false);
+    static GO_ON: AtomicBool = AtomicBool::new(false);
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().permissions().mode() & 0o777
