@@ -306,7 +306,7 @@ fn a_question_pauses_and_every_command_shows_it() {
     accepted:    [TIME]
     ended:       [TIME], after [SPAN]
     env:         default@sha256:[HASH]
-    credential:  api-key
+    credential:  api-key, of its env bundle
     used:        2 turns, 120 tokens, $0.0008
     asks:        q_[ID]
       sqlite or postgres?
@@ -484,7 +484,7 @@ fn a_limit_that_ends_soon_is_told_and_a_detached_thread_goes_on_by_itself() {
     accepted:    [TIME]
     ended:       [TIME], after [SPAN]
     env:         default@sha256:[HASH]
-    credential:  subscription
+    credential:  subscription, of its env bundle
     used:        1 turn, 0 tokens, $0.0000
     failed:      the agent failed (provider-failed, rate-limited)
     because:     You've hit your 5-hour limit
