@@ -84,6 +84,8 @@ fn settings_that_cannot_be_used_are_found() {
     let cli = cli();
     script(&cli, "true");
     let _ = dispatch(&cli, &[]).success();
+    assert_eq!(cli.run(&["logs", "--part", "patch"]).stderr, "there is no patch\n");
+    assert_eq!(cli.run(&["logs"]).stderr, "nothing was printed\n");
     let told = |code: i32| {
         let ran = cli.run(&["doctor", "--json"]);
         assert_eq!(ran.code, Some(code), "{ran:?}");

@@ -89,7 +89,10 @@ impl Logs {
         readings.iter_mut().try_for_each(|reading| reading.end(context))?;
         let nothing = readings.iter().all(|reading| reading.from == 0);
         if nothing {
-            context.ui.note("nothing was printed");
+            context.ui.note(match self.part {
+                Part::Patch => "there is no patch",
+                Part::Setup | Part::Agent | Part::Verify | Part::Worker => "nothing was printed",
+            });
         }
         Ok(Exit::Done)
     }
