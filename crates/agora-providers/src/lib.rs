@@ -11,6 +11,7 @@
 //!  clock     the time                     alarm     waking at a moment
 //!  notify    telling a person
 //!  program   a short program of the user's, heard out
+//!  straight  opening what others may have made
 //! ```
 //!
 //! Nothing here is trusted by the rest of agora: hashes are checked by `agora_core::blobs`, rules are kept by
@@ -38,6 +39,7 @@ pub mod program;
 pub mod registry;
 pub mod secret;
 pub mod shelf;
+mod straight;
 pub mod trust;
 
 mod blocking;

@@ -1,49 +1,74 @@
 //! Where a repository keeps what.
+//!
+//! A `.git` that is a file or a link, and a `commondir`, say that the repository is somewhere else. Whoever made the working tree made them,
+//! so they are believed only as far as the other side says the same: git writes both, for a worktree and for a submodule.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::home::read_capped;
+use super::config;
+use crate::straight;
 
 /// A file of git's that holds one line.
 const LINE_BYTES: u64 = 8 * 1024;
-/// How deep repositories borrow from one another.
-const BORROWING: usize = 5;
+pub(crate) const CONFIG_BYTES: u64 = 4 << 20;
 
-/// A repository's own directories.
+/// A repository's own directories, by their true paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// What belongs to this working tree: HEAD, the index.
     pub(crate) own: PathBuf,
     /// What all its working trees share: refs, objects, configuration. Mostly the same.
     pub(crate) common: PathBuf,
+    /// Somebody's word led here: it is not where a repository is that nobody says anything of.
+    pub(super) is_led: bool,
 }
 
 impl Layout {
     /// Finds the repository whose working tree has its root here.
     pub(crate) fn of(top: &Path) -> io::Result<Option<Self>> {
         let git = top.join(".git");
-        let own = match fs::metadata(&git) {
-            Ok(meta) if meta.is_dir() => git,
-            Ok(meta) if meta.is_file() => {
-                let text = read_capped(&git, LINE_BYTES)?.unwrap_or_default();
-                let Some(target) = text.strip_prefix(b"gitdir:") else { return Ok(None) };
-                top.join(Path::new(std::ffi::OsStr::from_bytes(target.trim_ascii())))
-            }
-            Ok(_) => return Ok(None),
+        let kind = match fs::symlink_metadata(&git) {
+            Ok(meta) => meta.file_type(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        if !own.join("HEAD").exists() {
+        let top = fs::canonicalize(top)?;
+        let (own, is_led) = if kind.is_file() {
+            let text = straight::read(&top.join(".git"), LINE_BYTES)?.unwrap_or_default();
+            let Some(target) = text.strip_prefix(b"gitdir:") else { return Ok(None) };
+            (top.join(path_of(target)), true)
+        } else {
+            (git, kind.is_symlink())
+        };
+        if !fs::metadata(&own).is_ok_and(|meta| meta.is_dir())
+            || fs::symlink_metadata(own.join("HEAD")).is_err()
+        {
             return Ok(None);
         }
-        let common = match read_capped(&own.join("commondir"), LINE_BYTES)? {
-            Some(text) => own.join(Path::new(std::ffi::OsStr::from_bytes(text.trim_ascii()))),
+        let own = fs::canonicalize(own)?;
+        if is_led && !own.starts_with(&top) && !says_back(&own, &top)? {
+            let (own, top) = (own.display(), top.display());
+            return Err(io::Error::other(format!(
+                "its `.git` leads to `{own}`, which does not say that it is the repository of this tree; if it is, say so: \
+                 `git worktree repair`, or `git --git-dir='{own}' config core.worktree '{top}'`"
+            )));
+        }
+        let common = match straight::read(&own.join("commondir"), LINE_BYTES)? {
+            Some(text) => fs::canonicalize(own.join(path_of(&text)))?,
             None => own.clone(),
         };
-        Ok(Some(Self { own: fs::canonicalize(own)?, common: fs::canonicalize(common)? }))
+        // That is where git keeps what belongs to one of several working trees.
+        if common != own && own.parent() != Some(&common.join("worktrees")) {
+            let (own, common) = (own.display(), common.display());
+            let why =
+                format!("`{own}` says that it is a part of `{common}`, which keeps its parts elsewhere");
+            return Err(io::Error::other(why));
+        }
+        Ok(Some(Self { own, common, is_led }))
     }
 
     /// Finds the repository that somebody names: by its working tree, or by itself, if it has none.
@@ -54,30 +79,39 @@ impl Layout {
         if !dir.join("HEAD").is_file() || !dir.join("objects").is_dir() {
             return Ok(None);
         }
-        let own = fs::canonicalize(dir)?;
-        Ok(Some(Self { common: own.clone(), own }))
+        Ok(Some(Self::bare(fs::canonicalize(dir)?)))
     }
 
-    /// Returns the directories that objects are in, with those that are borrowed from.
-    pub(crate) fn objects(&self) -> Vec<PathBuf> {
-        let mut found = Vec::new();
-        collect(&self.common.join("objects"), BORROWING, &mut found);
-        found
+    /// Names the repository that is a directory itself.
+    pub(crate) fn bare(dir: PathBuf) -> Self {
+        Self { common: dir.clone(), own: dir, is_led: false }
     }
 }
 
-fn collect(objects: &Path, deep: usize, found: &mut Vec<PathBuf>) {
-    let Ok(objects) = fs::canonicalize(objects) else { return };
-    if found.contains(&objects) {
-        return;
+fn path_of(text: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(text.trim_ascii()))
+}
+
+/// Tells whether a repository says that a directory is a working tree of it.
+fn says_back(own: &Path, top: &Path) -> io::Result<bool> {
+    let is = |said: &Path, meant: &Path| fs::canonicalize(own.join(said)).is_ok_and(|said| said == meant);
+    // One of several working trees.
+    if let Some(text) = straight::read(&own.join("gitdir"), LINE_BYTES)?
+        && is(path_of(&text), &top.join(".git"))
+    {
+        return Ok(true);
     }
-    found.push(objects.clone());
-    let text = read_capped(&objects.join("info/alternates"), 1 << 20).ok().flatten().unwrap_or_default();
-    if deep > 0 {
-        for line in text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty() && line[0] != b'#') {
-            collect(&objects.join(Path::new(std::ffi::OsStr::from_bytes(line))), deep - 1, found);
+    // A submodule.
+    for file in ["config", "config.worktree"] {
+        let bytes = straight::read(&own.join(file), CONFIG_BYTES)?.unwrap_or_default();
+        let settings = config::parse(&String::from_utf8_lossy(&bytes));
+        let mut worktrees =
+            settings.iter().filter(|setting| (&*setting.section, &*setting.key) == ("core", "worktree"));
+        if worktrees.any(|setting| is(Path::new(&setting.value), top)) {
+            return Ok(true);
         }
     }
+    Ok(false)
 }
 
 /// Finds the root of the working tree that a directory lies in.

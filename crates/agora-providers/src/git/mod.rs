@@ -4,5 +4,6 @@ pub(crate) mod config;
 pub(crate) mod host;
 pub(crate) mod layout;
 pub(crate) mod reserved;
+pub(crate) mod store;
 
 pub use host::{Git, GitError};

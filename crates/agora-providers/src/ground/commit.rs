@@ -18,11 +18,19 @@ use super::take::{FILES, GONE, Taker, refused, unavailable};
 use crate::git::config::without_user;
 use crate::git::host::{Call, line};
 use crate::git::layout::{Layout, top_of};
+use crate::git::store::Store;
 use crate::git::{Git, GitError};
 use crate::home::make_private;
 
 /// What is in a commit is what is there: no filter, no conversion, whatever its attributes say. This goes before all of them.
 const AS_IT_IS: &str = "* -text -ident -filter !working-tree-encoding\n";
+
+/// A commit, and where it is.
+struct Fetched {
+    layout: Layout,
+    stores: Vec<Store>,
+    commit: String,
+}
 
 impl Taker<'_> {
     /// Takes a commit of the repository that a directory lies in.
@@ -39,8 +47,9 @@ impl Taker<'_> {
         let layout = Layout::of(&top).map_err(|error| refused(&top, &error))?;
         let layout = layout.ok_or_else(|| refused(&top, &io::Error::other("it is no repository")))?;
         let git = self.git_for("--base")?;
+        let stores = self.stores(&top, &layout).map_err(|error| refused(&top, &error))?;
         let commit = resolve(git.call(&layout.own, "rev-parse"), rev)?;
-        self.check_out(git, &layout, commit, source, Some(&top))
+        self.check_out(git, Fetched { layout, stores, commit }, source, Some(&top))
     }
 
     /// Fetches a repository into the cache, and takes a commit of it.
@@ -52,7 +61,14 @@ impl Taker<'_> {
             return Err(GroundError::Refused { what, hint: Some("https, ssh, file, or a path".to_owned()) });
         }
         let here = on_this_machine(url);
-        here.as_deref().map_or(Ok(()), |dir| self.may_show(dir))?;
+        if let Some(dir) = &here {
+            self.may_show(dir)?;
+            // Git would follow wherever it leads.
+            if let Some(layout) = Layout::named(dir).map_err(|error| refused(dir, &error))? {
+                self.may_show(&layout.own)?;
+                self.may_show(&layout.common)?;
+            }
+        }
         let tree = here.and_then(working_tree);
         let broken = |error: GitError| GroundError::Git {
             what: format!("`{plain}` could not be fetched: {}", hidden(&error, url, &plain)),
@@ -86,8 +102,9 @@ impl Taker<'_> {
         // Others may read beside us; what is fetched next waits until the refs are copied.
         flock(&lock, FlockOperation::LockShared)
             .map_err(|error| GroundError::Unavailable(unavailable("hold", &cache, error.into())))?;
-        let layout = Layout { own: cache.clone(), common: cache };
-        self.check_out(git, &layout, commit, source, tree.as_deref())
+        let stores = vec![Store::fetched(&cache)];
+        let layout = Layout::bare(fs::canonicalize(&cache).unwrap_or(cache));
+        self.check_out(git, Fetched { layout, stores, commit }, source, tree.as_deref())
     }
 
     /// Returns the directory of a URL's cached repository, made when it is not there, and what it is held with: git gives up where two
@@ -118,17 +135,18 @@ impl Taker<'_> {
     fn check_out(
         &self,
         git: &Git,
-        layout: &Layout,
-        commit: String,
+        fetched: Fetched,
         source: Source,
         tree: Option<&Path>,
     ) -> Result<Ground, GroundError> {
+        let Fetched { layout, stores, commit } = fetched;
         let files = self.staged.join(FILES);
         let broken = |error| GroundError::Unavailable(unavailable("write", &files, error));
         self.start().map_err(broken)?;
         fs::write(self.staged.join(GONE), b"").map_err(broken)?;
-        let author = self.author(&layout.own, layout);
-        let repository = Repository { layout, author: author.as_ref(), owner: self.owner };
+        let author = self.author(&layout.own, &layout);
+        let repository =
+            Repository { layout: &layout, stores: &stores, author: author.as_ref(), owner: self.owner };
         let git_dir = files.join(".git");
         repository.make(&git_dir)?;
         let (index, attributes) = (self.staged.join("index"), git_dir.join("info/attributes"));
@@ -141,7 +159,7 @@ impl Taker<'_> {
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .run(["--reset", "-u", &commit])
-            .map_err(|error| not_whole(git, layout, &commit, error))?;
+            .map_err(|error| not_whole(git, &layout, &commit, error))?;
         fs::remove_file(&attributes).map_err(broken)?;
         let left_out = match (self.never, tree) {
             (Some(never), Some(tree)) => take_away(never, tree, &files).map_err(broken)?,
@@ -272,17 +290,19 @@ fn cache_of(home: &Path, url: &str, id: &str) -> PathBuf {
 
 /// Lets the repository of a ground borrow from where the fetched one is now: the home may have been moved since it was made. Nobody
 /// works there meanwhile: a ground is one thread's, and its next worker has not started.
-pub(super) fn borrow_again(home: &Path, url: &str, rev: &str, files: &Path) -> io::Result<()> {
+pub(super) fn borrow_again(home: &Path, url: &str, rev: &str, files: &Path) -> io::Result<Store> {
     let info = files.join(".git/objects/info");
-    let objects = fs::canonicalize(cache_of(home, url, rev).join("objects"))?;
-    let line = [objects.as_os_str().as_encoded_bytes(), b"\n"].concat();
+    let cache = fs::canonicalize(cache_of(home, url, rev))?;
+    let store = Store::fetched(&cache);
+    let line = [store.path().as_os_str().as_encoded_bytes(), b"\n"].concat();
     if fs::read(info.join("alternates"))? == line {
-        return Ok(());
+        return Ok(store);
     }
     let new = info.join("alternates.new");
     fs::write(&new, line)?;
     Owner::of_this_process().set(&new)?;
-    fs::rename(new, info.join("alternates"))
+    fs::rename(new, info.join("alternates"))?;
+    Ok(store)
 }
 
 /// Gives everything its owner, and counts the files.

@@ -140,12 +140,16 @@ fn finish(target: &File, entry: &Entry, Owner(owner): Owner) -> io::Result<()> {
     Ok(futimens(target, &times(entry))?)
 }
 
-/// Copies a file of agora's own making, or of a repository's own directory.
+/// Copies a file of agora's own making.
 pub(super) fn plain(from: &Path, to: &Path, owner: Owner) -> io::Result<()> {
-    let source = File::open(from)?;
+    opened(&File::open(from)?, to, owner)
+}
+
+/// Copies a file that is open.
+pub(super) fn opened(source: &File, to: &Path, owner: Owner) -> io::Result<()> {
     let meta = source.metadata()?;
     let target = File::options().write(true).create_new(true).mode(0o644).open(to)?;
-    content::copy(&source, &target)?;
+    content::copy(source, &target)?;
     if let Ok(time) = meta.modified() {
         target.set_modified(time)?;
     }

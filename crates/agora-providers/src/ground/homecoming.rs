@@ -34,6 +34,7 @@ use crate::dispatch_dir::DispatchDir;
 use crate::git::Git;
 use crate::git::host::line;
 use crate::git::layout::Layout;
+use crate::git::store::Closed;
 use crate::home::read_capped;
 use crate::shelf::untrusted::{self, Found};
 
@@ -125,7 +126,9 @@ impl LocalGrounds {
         let origin = Origin::of(self.home.root(), &thread_dir, ground).map_err(|error| error.to_string())?;
         let out = DispatchDir::new(&self.home, &job.dispatch_id).out();
         let own = Own { git, dir: &quarantine };
-        let came = Coming { own, ground, job, report, top, out, origin }.come(patch, home);
+        let never = self.never();
+        let closed = self.closed(never.as_ref());
+        let came = Coming { own, ground, job, report, top, out, origin, closed }.come(patch, home);
         let _ = crate::shelf::remove(&quarantine);
         came
     }
@@ -139,6 +142,7 @@ struct Coming<'a> {
     top: &'a Path,
     out: PathBuf,
     origin: Origin,
+    closed: Closed<'a>,
 }
 
 impl Coming<'_> {
@@ -146,7 +150,7 @@ impl Coming<'_> {
         let work = Work::read(&self.out, patch)?;
         let layout = Layout::named(self.top).map_err(|error| error.to_string())?;
         let layout = layout.ok_or_else(|| format!("`{}` is no repository any more", self.top.display()))?;
-        self.own.prepare(self.top, Some(&layout))?;
+        self.own.prepare(self.top, Some(&layout), self.closed)?;
         let head = self.ground.head.as_deref();
         let tip = self.own_commits(head, home).unwrap_or_else(|why| {
             home.warnings.push(not_kept(&why));

@@ -24,6 +24,7 @@ use super::take::{FILES, PIN, Taker, dir_of, unavailable};
 use crate::blocking::blocking;
 use crate::git::Git;
 use crate::git::layout::Layout;
+use crate::git::store::{Closed, Store};
 use crate::home::{Home, list_dir, read_capped};
 
 /// What was staged for longer than this belongs to nobody: no source takes an hour to copy.
@@ -54,12 +55,20 @@ impl LocalGrounds {
         Self { layers, ..self }
     }
 
+    /// Returns what of the user's home is never shown.
+    pub(super) fn never(&self) -> Option<Never> {
+        self.users_home.as_deref().map(never_of)
+    }
+
+    pub(super) fn closed<'a>(&'a self, never: Option<&'a Never>) -> Closed<'a> {
+        Closed { home: self.home.root(), never }
+    }
+
     fn take_now(&self, request: &GroundRequest, thread: &ThreadId) -> Result<Option<Ground>, GroundError> {
         let dir = dir_of(self.home.root(), thread);
         self.home.prepare().map_err(GroundError::Unavailable)?;
         let staged = dir.with_extension("taking");
-        let never =
-            self.users_home.as_deref().map(|home| Never::of(home, |path| fs::canonicalize(path).ok()));
+        let never = self.never();
         let taker = Taker {
             home: self.home.root(),
             git: self.git.as_ref(),
@@ -159,10 +168,19 @@ impl Grounds for LocalGrounds {
 
     fn locate(&self, ground: &Ground, job: &Job) -> Result<WorkspaceAt, Unavailable> {
         let dir = dir_of(self.home.root(), &job.thread_id);
-        if let Source::Url { url, rev } = &ground.source {
-            commit::borrow_again(self.home.root(), url, rev, &dir.join(FILES))
-                .map_err(|error| unavailable("find the repository that was fetched for", &dir, error))?;
-        }
+        let borrowed =
+            match &ground.source {
+                Source::Url { url, rev } => {
+                    let store = commit::borrow_again(self.home.root(), url, rev, &dir.join(FILES));
+                    vec![store.map_err(|error| {
+                        unavailable("find the repository that was fetched for", &dir, error)
+                    })?]
+                }
+                source @ (Source::Repository { .. } | Source::Directory { .. }) => {
+                    let never = self.never();
+                    borrowed(&dir.join(FILES), source.path().map(Path::new), self.closed(never.as_ref()))
+                }
+            };
         let base = ground.base.as_ref().map(|name| self.home.root().join(BASES).join(name).join("files"));
         let people = ground.source.is_git().then(|| People {
             author: ground.author.clone().unwrap_or_else(Author::nobody),
@@ -170,10 +188,7 @@ impl Grounds for LocalGrounds {
         });
         Ok(WorkspaceAt {
             base: base.as_deref().map(Self::location).transpose()?,
-            borrowed: borrowed(&dir.join(FILES))
-                .iter()
-                .map(|path| Self::location(path))
-                .collect::<Result<_, _>>()?,
+            borrowed: borrowed.iter().map(|store| Self::location(store.path())).collect::<Result<_, _>>()?,
             ground: Self::location(&dir)?,
             layers: self.layers,
             people,
@@ -226,28 +241,37 @@ impl Grounds for LocalGrounds {
     }
 }
 
-/// Returns the directories of objects that an agent would borrow from, which works on the repository whose root this is.
-pub fn objects_of(top: &Path) -> Vec<PathBuf> {
-    Layout::of(top).ok().flatten().map(|layout| layout.objects()).unwrap_or_default()
+fn never_of(home: &Path) -> Never {
+    Never::of(home, |path| fs::canonicalize(path).ok())
 }
 
-/// Returns every directory of objects that the made repositories borrow from.
-fn borrowed(files: &Path) -> Vec<PathBuf> {
+/// Returns the directories of objects that an agent would borrow from, which works on the repository whose root this is.
+pub fn objects_of(top: &Path, agoras_home: &Path, users_home: Option<&Path>) -> Vec<PathBuf> {
+    let never = users_home.map(never_of);
+    let closed = Closed { home: agoras_home, never: never.as_ref() };
+    let stores = Layout::of(top).ok().flatten().and_then(|layout| Store::all(&layout, closed).ok());
+    stores.into_iter().flatten().map(|store| store.path().to_owned()).collect()
+}
+
+/// Returns every directory of objects that the made repositories borrow from, as far as it may still be shown.
+fn borrowed(files: &Path, source: Option<&Path>, closed: Closed<'_>) -> Vec<Store> {
     // Also of those below it: each has its own `alternates`.
     let mut found = Vec::new();
-    let mut waiting = vec![files.to_owned()];
+    let Ok(files) = fs::canonicalize(files) else { return found };
+    let mut waiting = vec![files.clone()];
     while let Some(dir) = waiting.pop() {
-        if let Ok(Some(layout)) = Layout::of(&dir) {
-            for objects in layout.objects().into_iter().filter(|objects| !objects.starts_with(&dir)) {
-                if !found.contains(&objects) {
-                    found.push(objects);
-                }
-            }
+        let list = dir.join(".git/objects/info/alternates");
+        if list.is_file() {
+            let below = dir.strip_prefix(&files).ok();
+            let layout =
+                source.zip(below).and_then(|(source, below)| Layout::of(&source.join(below)).ok()?);
+            found.extend(Store::still(&list, layout.as_ref(), closed));
         }
         let Ok(entries) = fs::read_dir(&dir) else { continue };
         let dirs = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         waiting.extend(dirs.filter(|entry| entry.file_name() != ".git").map(|entry| entry.path()));
     }
     found.sort();
+    found.dedup();
     found
 }

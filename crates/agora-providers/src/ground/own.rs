@@ -13,7 +13,12 @@ use super::blob::{Blob, Standing};
 use super::work::{Origin, Work};
 use crate::git::host::{Call, line};
 use crate::git::layout::Layout;
+use crate::git::store::{Closed, Store};
 use crate::git::{Git, GitError};
+use crate::straight;
+
+/// More than any list of commits that a history ends at.
+const SHALLOW_BYTES: u64 = 64 << 20;
 
 /// Why something could not be done.
 pub(super) type Why = String;
@@ -42,7 +47,7 @@ pub(super) struct Own<'a> {
 
 impl<'a> Own<'a> {
     /// Makes it: the user's objects can be read there, and nothing else is theirs.
-    pub(super) fn prepare(&self, top: &Path, layout: Option<&Layout>) -> Result<(), Why> {
+    pub(super) fn prepare(&self, top: &Path, layout: Option<&Layout>, closed: Closed<'_>) -> Result<(), Why> {
         fs::create_dir_all(self.dir).map_err(|error| error.to_string())?;
         let format = match layout {
             Some(_) => line(&self.git.call(top, "rev-parse").run(["--show-object-format"]).map_err(said)?),
@@ -51,17 +56,17 @@ impl<'a> Own<'a> {
         let format = format!("--object-format={format}");
         self.call("init").run(["--quiet", "--bare", "--template=", &format, "."]).map_err(said)?;
         let Some(layout) = layout else { return Ok(()) };
-        let lines: Vec<String> =
-            layout.objects().iter().map(|path| format!("{}\n", path.display())).collect();
+        let stores = Store::all(layout, closed).map_err(|error| error.to_string())?;
+        let lines: Vec<String> = stores.iter().map(|store| format!("{}\n", store.path().display())).collect();
         let alternates = self.dir.join("objects/info");
         fs::create_dir_all(&alternates)
             .and_then(|()| fs::write(alternates.join("alternates"), lines.concat()))
             .map_err(|error| error.to_string())?;
-        let shallow = layout.common.join("shallow");
-        if shallow.is_file() {
-            fs::copy(shallow, self.dir.join("shallow")).map_err(|error| error.to_string())?;
-        }
-        Ok(())
+        let shallow = straight::read(&layout.common.join("shallow"), SHALLOW_BYTES);
+        let shallow = shallow.map_err(|error| error.to_string())?;
+        shallow
+            .map_or(Ok(()), |shallow| fs::write(self.dir.join("shallow"), shallow))
+            .map_err(|error| error.to_string())
     }
 
     /// Prepares a call that only this repository's own configuration counts for. Nothing here outlives a crash, so that no disk is waited

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use agora_core::ground::Author;
 use agora_core::provider::ground::GroundError;
+use rustix::fs::FileType;
 
 use super::copy::{self, Owner};
 use crate::git::config::{self, Setting};
-use crate::git::layout::Layout;
-use crate::home::read_capped;
+use crate::git::layout::{CONFIG_BYTES, Layout};
+use crate::git::store::Store;
+use crate::straight;
 
-const CONFIG_BYTES: u64 = 4 << 20;
 /// More refs than any repository has.
 const PACKED_BYTES: u64 = 256 << 20;
 /// More loose refs than this are packed, or somebody's mistake.
@@ -60,6 +61,8 @@ const BESIDE: [&str; 9] = [
 #[derive(Debug)]
 pub(super) struct Repository<'a> {
     pub(super) layout: &'a Layout,
+    /// What its objects are in.
+    pub(super) stores: &'a [Store],
     pub(super) author: Option<&'a Author>,
     pub(super) owner: Owner,
 }
@@ -80,8 +83,8 @@ impl Repository<'_> {
                 hint: Some("`git refs migrate --ref-format=files` changes that".to_owned()),
             });
         }
-        let objects = self.layout.objects();
-        if let Some(odd) = objects.iter().find(|path| path.as_os_str().as_bytes().contains(&b'\n')) {
+        let mut paths = self.stores.iter().map(Store::path);
+        if let Some(odd) = paths.find(|path| path.as_os_str().as_bytes().contains(&b'\n')) {
             let what = format!(
                 "`{}` has a line break in its name: no other repository can borrow from it",
                 odd.display()
@@ -94,7 +97,7 @@ impl Repository<'_> {
     fn settings(&self) -> io::Result<Vec<Setting>> {
         let mut settings = Vec::new();
         for file in [self.layout.common.join("config"), self.layout.own.join("config.worktree")] {
-            let bytes = read_capped(&file, CONFIG_BYTES).map_err(closed(&file))?.unwrap_or_default();
+            let bytes = straight::read(&file, CONFIG_BYTES).map_err(closed(&file))?.unwrap_or_default();
             settings.extend(config::parse(&String::from_utf8_lossy(&bytes)));
         }
         Ok(settings)
@@ -119,9 +122,10 @@ impl Repository<'_> {
         self.copy(&own.join("index"), &to.join("index"))?;
         self.shared_index(to)?;
         for name in BESIDE {
-            let from = [own, common].map(|dir| dir.join(name)).into_iter().find(|path| path.is_file());
-            if let Some(from) = from {
-                self.copy(&from, &to.join(name))?;
+            // What is no plain file is not as git made it, and says nothing.
+            let open = |dir: &PathBuf| straight::file(&dir.join(name)).ok().flatten();
+            if let Some(file) = open(own).or_else(|| open(common)) {
+                copy::opened(&file, &to.join(name), self.owner)?;
             }
         }
         self.copy(&common.join("shallow"), &to.join("shallow"))?;
@@ -129,8 +133,8 @@ impl Repository<'_> {
         let mut left = REFS;
         self.refs(&common.join("refs"), &to.join("refs"), Path::new(""), &mut left)?;
         let mut alternates = Vec::new();
-        for objects in self.layout.objects() {
-            alternates.extend(objects.as_os_str().as_bytes());
+        for store in self.stores {
+            alternates.extend(store.path().as_os_str().as_bytes());
             alternates.push(b'\n');
         }
         self.write(&to.join("objects/info/alternates"), &alternates)?;
@@ -139,18 +143,16 @@ impl Repository<'_> {
 
     /// Copies a file of git's that need not be there.
     fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
-        match copy::plain(from, to, self.owner) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            done => done.map_err(closed(from)),
-        }
+        let file = straight::file(from).map_err(closed(from))?;
+        file.map_or(Ok(()), |file| copy::opened(&file, to, self.owner))
     }
 
     /// An index may stand on another file, of which only the changes are its own.
     fn shared_index(&self, to: &Path) -> io::Result<()> {
-        for entry in fs::read_dir(&self.layout.own).map_err(closed(&self.layout.own))? {
-            let entry = entry?;
-            if entry.file_name().as_bytes().starts_with(b"sharedindex.") {
-                self.copy(&entry.path(), &to.join(entry.file_name()))?;
+        let own = &self.layout.own;
+        for (name, _) in straight::list(own).map_err(closed(own))? {
+            if name.as_bytes().starts_with(b"sharedindex.") {
+                self.copy(&own.join(&name), &to.join(&name))?;
             }
         }
         Ok(())
@@ -158,7 +160,7 @@ impl Repository<'_> {
 
     /// Copies packed refs, but those of other agents' work, with what a tag among them stands for.
     fn packed_refs(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let Some(refs) = read_capped(from, PACKED_BYTES).map_err(closed(from))? else { return Ok(()) };
+        let Some(refs) = straight::read(from, PACKED_BYTES).map_err(closed(from))? else { return Ok(()) };
         let (mut kept, mut is_kept) = (Vec::with_capacity(refs.len()), true);
         for line in refs.split_inclusive(|&byte| byte == b'\n') {
             // A line that begins so belongs to the one before it.
@@ -173,19 +175,18 @@ impl Repository<'_> {
 
     /// Copies loose refs, but those of other agents' work.
     fn refs(&self, from: &Path, to: &Path, below: &Path, left: &mut usize) -> io::Result<()> {
-        for entry in fs::read_dir(from).map_err(closed(from))? {
-            let entry = entry?;
-            let (kind, name) = (entry.file_type()?, below.join(entry.file_name()));
+        for (entry, kind) in straight::list(from).map_err(closed(from))? {
+            let name = below.join(&entry);
             if name == Path::new("agora") {
                 continue;
             }
-            let target = to.join(entry.file_name());
-            if kind.is_dir() {
+            let (from, target) = (from.join(&entry), to.join(&entry));
+            if kind == FileType::Directory {
                 copy::directory(&target, 0o755, self.owner)?;
-                self.refs(&entry.path(), &target, &name, left)?;
-            } else if kind.is_file() {
+                self.refs(&from, &target, &name, left)?;
+            } else if kind == FileType::RegularFile {
                 *left = left.checked_sub(1).ok_or_else(|| io::Error::other("it has too many loose refs"))?;
-                self.copy(&entry.path(), &target)?;
+                self.copy(&from, &target)?;
             }
         }
         Ok(())
@@ -241,7 +242,7 @@ pub(super) fn tracked(layout: &Layout) -> Vec<Box<[u8]>> {
 
 /// Reads which paths a repository tracks, if no file that says it is larger than this.
 pub(super) fn tracked_up_to(layout: &Layout, most: u64) -> Vec<Box<[u8]>> {
-    let read = |name: &str| read_capped(&layout.own.join(name), most).ok().flatten();
+    let read = |name: &str| straight::read(&layout.own.join(name), most).ok().flatten();
     agora_core::git::index::tracked(&read("index").unwrap_or_default(), read).unwrap_or_default()
 }
 
@@ -250,7 +251,7 @@ pub(super) fn head(layout: &Layout) -> Option<String> {
     let mut name = "HEAD".to_owned();
     for _ in 0..5 {
         let from = if name == "HEAD" { &layout.own } else { &layout.common };
-        let text = read_capped(&from.join(&name), 8 * 1024).ok().flatten();
+        let text = straight::read(&from.join(&name), 8 * 1024).ok().flatten();
         let text = match text {
             Some(text) => String::from_utf8(text).ok()?,
             None => packed(layout, &name)?,
@@ -267,7 +268,7 @@ pub(super) fn head(layout: &Layout) -> Option<String> {
 }
 
 fn packed(layout: &Layout, name: &str) -> Option<String> {
-    let refs = read_capped(&layout.common.join("packed-refs"), PACKED_BYTES).ok()??;
+    let refs = straight::read(&layout.common.join("packed-refs"), PACKED_BYTES).ok()??;
     let text = String::from_utf8_lossy(&refs);
     text.lines().find_map(|line| line.strip_suffix(name)?.strip_suffix(' ').map(str::to_owned))
 }
@@ -279,7 +280,8 @@ pub(crate) fn is_id(text: &str) -> bool {
 
 /// Reads who works here from the repository's own configuration.
 pub(super) fn author(layout: &Layout) -> Option<Author> {
-    let bytes = read_capped(&layout.common.join("config"), CONFIG_BYTES).ok().flatten().unwrap_or_default();
+    let bytes =
+        straight::read(&layout.common.join("config"), CONFIG_BYTES).ok().flatten().unwrap_or_default();
     let settings = config::parse(&String::from_utf8_lossy(&bytes));
     let user = |key: &str| {
         let last = settings.iter().rev().find(|setting| setting.section == "user" && setting.key == key);
@@ -296,10 +298,10 @@ struct Closed {
     source: io::Error,
 }
 
-/// Names what could not be read, if that is because it is closed to us. It may have been the other side of a copy.
+/// Names what could not be read, if that is because it is closed to us.
 fn closed(path: &Path) -> impl Fn(io::Error) -> io::Error + use<'_> {
-    move |source| match fs::File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+    move |source| match source.kind() {
+        io::ErrorKind::PermissionDenied => {
             io::Error::new(source.kind(), Closed { path: path.to_owned(), source })
         }
         _ => source,
@@ -322,5 +324,11 @@ fn refused_or(otherwise: impl Fn(io::Error) -> GroundError, error: io::Error) ->
 
 fn failed(path: &Path) -> impl Fn(io::Error) -> GroundError {
     let path: PathBuf = path.to_owned();
-    move |error| GroundError::Unavailable(super::take::unavailable("read the repository", &path, error))
+    move |error| match error.kind() {
+        io::ErrorKind::InvalidData => GroundError::Refused {
+            what: format!("the repository cannot be worked on: {error}"),
+            hint: Some("see whether `git fsck` finds it whole; agora wants plain files in it".to_owned()),
+        },
+        _ => GroundError::Unavailable(super::take::unavailable("read the repository", &path, error)),
+    }
 }

@@ -1,8 +1,10 @@
 //! Takes a ground: the source as it is now, under the thread's name.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use agora_core::ground::{Author, Ground, Source};
@@ -18,8 +20,10 @@ use super::pick::Picker;
 use super::repository::{self, Repository};
 use super::settled::Settling;
 use super::walk::{self, Found, at};
+use crate::git::Git;
 use crate::git::host::line;
-use crate::git::{Git, layout};
+use crate::git::layout::{Layout, top_of};
+use crate::git::store::{Closed, Store};
 use crate::home::{make_private, read_capped};
 
 /// What may differ from a base before a new one is made: that much is copied for every thread.
@@ -60,7 +64,7 @@ impl Taker<'_> {
         if !dir.is_dir() {
             return Err(refused(&dir, &io::Error::other("it is not a directory")));
         }
-        let top = layout::top_of(&dir).map_err(failed("look for a repository above", &dir))?;
+        let top = top_of(&dir).map_err(|error| refused(&dir, &error))?;
         let root = top.clone().unwrap_or(dir);
         self.may_show(&root)?;
         if root.parent().is_none() {
@@ -78,35 +82,45 @@ impl Taker<'_> {
             let why = io::Error::other(format!("it has more than {MOST} files"));
             return Err(refused(&root, &why));
         }
-        let layouts = layouts(&root, &found);
+        let mut shut = Vec::new();
+        let within = self.repositories(&root, &found, &mut shut)?;
         let included =
             read_capped(&root.join(".worktreeinclude"), 1 << 20).ok().flatten().unwrap_or_default();
-        let picker = Picker::new(tracked(&layouts), &included);
+        let picker = Picker::new(tracked(&within), &included);
         for entry in &mut found.entries {
             entry.kept = picker.takes(entry);
         }
         let bases = Bases::of(self.home, &root);
         let looked = Looked { root: &root, picker: &picker, looked_at: looked_at.saturating_sub(TICK_NS) };
         let (base, entries) = self.files(&bases, std::mem::take(&mut found.entries), &looked)?;
-        let first = layouts.iter().find(|(below, _)| below.is_empty()).map(|(_, layout)| layout);
-        let author = first.and_then(|layout| self.author(&root, layout));
-        for (below, layout) in &layouts {
-            let to = at(&self.staged.join(FILES), below);
-            self.above(&self.staged.join(FILES), below).map_err(failed("write", &to))?;
-            let made = Repository { layout, author: author.as_ref(), owner: self.owner };
-            made.make(&to.join(".git"))?;
+        let first = within.iter().find(|within| within.below.is_empty()).map(|within| within.layout.clone());
+        let author = first.as_ref().and_then(|layout| self.author(&root, layout));
+        for Within { below, layout, stores } in within {
+            let to = at(&self.staged.join(FILES), &below);
+            self.above(&self.staged.join(FILES), &below).map_err(failed("write", &to))?;
+            let made =
+                Repository { layout: &layout, stores: &stores, author: author.as_ref(), owner: self.owner };
+            match made.make(&to.join(".git")) {
+                Err(error) if !below.is_empty() && !is_ours(&error) => {
+                    let gone = crate::shelf::remove(&to.join(".git"));
+                    gone.map_err(failed("remove", &to))?;
+                    shut.push(git_of(&below));
+                    continue;
+                }
+                made => made?,
+            }
             if let Some(git) = self.git {
-                let (top, aside) = (&at(&root, below), &self.staged.join("index"));
-                let settling = Settling { git, top, layout, aside, owner: self.owner };
+                let (top, aside) = (&at(&root, &below), &self.staged.join("index"));
+                let settling = Settling { git, top, layout: &layout, aside, owner: self.owner };
                 settling
-                    .settle(&to.join(".git/index"), below, &entries, &found.passed_over)
+                    .settle(&to.join(".git/index"), &below, &entries, &found.passed_over)
                     .map_err(failed("write", &to))?;
             }
         }
-        let head = first.and_then(repository::head);
+        let head = first.as_ref().and_then(repository::head);
         let state = state(&entries, head.as_deref());
         let left_out = entries.iter().filter(|entry| !entry.kept).map(|entry| &entry.path);
-        let mut left_out = found.passed_over.iter().chain(left_out).map(|path| shown(path));
+        let mut left_out = found.passed_over.iter().chain(&shut).chain(left_out).map(|path| shown(path));
         Ok(Ground {
             source,
             base: Some(base),
@@ -121,19 +135,64 @@ impl Taker<'_> {
 
     /// Refuses what no agent ever sees: keys and logins of the user's home, and agora's own with all that other agents did.
     pub(super) fn may_show(&self, path: &Path) -> Result<(), GroundError> {
-        let own = fs::canonicalize(self.home).unwrap_or_else(|_| self.home.to_owned());
-        let holds = if path.starts_with(own) {
-            "is agora's own, with the work of all agents and its keys"
-        } else if self.never.is_some_and(|never| never.holds(path)) {
-            "holds keys or logins"
-        } else {
-            return Ok(());
-        };
+        let Some(holds) = self.closed().why(path) else { return Ok(()) };
         let what = format!("`{}` {holds}, which no agent ever sees", path.display());
         Err(GroundError::Refused {
             what,
             hint: Some("name a directory that holds something else".to_owned()),
         })
+    }
+
+    pub(super) fn closed(&self) -> Closed<'_> {
+        Closed { home: self.home, never: self.never }
+    }
+
+    /// Finds every repository of a source that somebody can work with. Broken ones, and such as are not what they say, are `shut`; but the
+    /// first, which the work is about, has to be whole.
+    fn repositories(
+        &self,
+        root: &Path,
+        found: &Found,
+        shut: &mut Vec<Box<[u8]>>,
+    ) -> Result<Vec<Within>, GroundError> {
+        let mut within = Vec::new();
+        for below in &found.repositories {
+            let top = at(root, below);
+            let looked = Layout::of(&top).and_then(|layout| {
+                let Some(layout) = layout else { return Ok(None) };
+                let stores = self.stores(&top, &layout)?;
+                Ok(Some(Within { below: below.clone(), layout, stores }))
+            });
+            match looked {
+                Ok(Some(found)) => within.push(found),
+                Err(error) if below.is_empty() => return Err(refused(root, &error)),
+                Ok(None) | Err(_) => shut.push(git_of(below)),
+            }
+        }
+        Ok(within)
+    }
+
+    /// Finds what the objects of a repository are in, if it is one of ours, or git is told that it is safe.
+    pub(super) fn stores(&self, top: &Path, layout: &Layout) -> io::Result<Vec<Store>> {
+        let me = rustix::process::geteuid();
+        let git = top.join(".git");
+        let paths = [top, &git, &layout.own, &layout.common];
+        let is_mine = |path: &&Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.uid() == me.as_raw());
+        // Git says which it is: told of one that is not safe, it goes on above it.
+        let is_safe = || {
+            let asked = self.git?.call(top, "rev-parse").run(["--absolute-git-dir"]).ok()?;
+            let said = fs::canonicalize(OsStr::from_bytes(asked.trim_ascii_end())).ok()?;
+            Some(said == layout.own)
+        };
+        // Root works for others, too.
+        if !me.is_root() && !paths.iter().all(is_mine) && is_safe() != Some(true) {
+            let why = format!(
+                "the repository belongs to another user; if it is safe, `git config --global --add safe.directory '{}'` says so",
+                top.display()
+            );
+            return Err(io::Error::other(why));
+        }
+        Store::all(layout, self.closed()).map_err(io::Error::other)
     }
 
     /// Finds a base for the files, or makes one, and takes what differs from it. Returns the base's name.
@@ -225,7 +284,7 @@ impl Taker<'_> {
     fn above(&self, files: &Path, dir: &[u8]) -> io::Result<()> {
         let mut way = files.to_owned();
         for part in dir.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
-            way.push(std::ffi::OsStr::from_bytes(part));
+            way.push(OsStr::from_bytes(part));
             if !way.is_dir() {
                 copy::directory(&way, 0o755, self.owner)?;
             }
@@ -240,12 +299,11 @@ impl Taker<'_> {
         fs::write(&probe, b"")?;
         let meta = fs::metadata(&probe)?;
         fs::remove_file(&probe)?;
-        use std::os::unix::fs::MetadataExt;
         Ok(meta.ctime().saturating_mul(1_000_000_000).saturating_add(meta.ctime_nsec()))
     }
 
     /// Finds out whose work it is: as git would, or by the repository's own word.
-    pub(super) fn author(&self, root: &Path, layout: &layout::Layout) -> Option<Author> {
+    pub(super) fn author(&self, root: &Path, layout: &Layout) -> Option<Author> {
         let asked = self.git.and_then(|git| {
             let call = || git.call(root, "config").env("GIT_DIR", &layout.own);
             let ask = |key: &str| call().run(["--get", key]).ok().map(|out| line(&out));
@@ -266,18 +324,28 @@ fn is_little(delta: &Delta, now: &[Entry]) -> bool {
     bytes <= DELTA_BYTES && delta.changed.len() + delta.gone.len() <= DELTA_FILES
 }
 
-/// Finds every repository of a source that can be read, by where it is in it.
-fn layouts(root: &Path, found: &Found) -> Vec<(Box<[u8]>, layout::Layout)> {
-    let all = found.repositories.iter();
-    all.filter_map(|below| Some((below.clone(), layout::Layout::of(&at(root, below)).ok()??))).collect()
+/// A repository of a source, by where it is in it.
+struct Within {
+    below: Box<[u8]>,
+    layout: Layout,
+    stores: Vec<Store>,
 }
 
-fn tracked(layouts: &[(Box<[u8]>, layout::Layout)]) -> Vec<Box<[u8]>> {
-    let of = |(below, layout): &(Box<[u8]>, layout::Layout)| {
+fn git_of(below: &[u8]) -> Box<[u8]> {
+    if below.is_empty() { Box::from(*b".git") } else { [below, b"/.git"].concat().into() }
+}
+
+/// Tells whether it is our own disk that something failed for.
+fn is_ours(error: &GroundError) -> bool {
+    matches!(error, GroundError::Unavailable(Unavailable { outage: Outage::Full | Outage::ReadOnly, .. }))
+}
+
+fn tracked(within: &[Within]) -> Vec<Box<[u8]>> {
+    let of = |Within { below, layout, .. }: &Within| {
         let prefix = if below.is_empty() { Vec::new() } else { [below, &b"/"[..]].concat() };
         repository::tracked(layout).into_iter().map(move |path| [&prefix, &*path].concat().into())
     };
-    layouts.iter().flat_map(of).collect()
+    within.iter().flat_map(of).collect()
 }
 
 fn parent(path: &[u8]) -> &[u8] {

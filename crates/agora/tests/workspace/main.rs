@@ -7,6 +7,7 @@
 
 mod again;
 mod apply;
+mod claims;
 mod commits;
 mod contention;
 mod given;

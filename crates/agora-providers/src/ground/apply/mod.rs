@@ -104,25 +104,24 @@ impl LocalGrounds {
         let home = &self.home;
         let applying = Applying { own, top, layout, ground, job, patch, on_sight, home, earlier, stop };
         let work = Work::read(&out, patch).map_err(ApplyError::Git)?;
-        let done =
-            own.prepare(top, applying.layout.as_ref()).map_err(ApplyError::Git).and_then(|()| match to {
-                ApplyTo::Branch(name) => {
-                    let home = self
-                        .bring_home_now(job, report)
-                        .map_err(|error| ApplyError::Git(error.to_string()))?;
-                    let mut applied =
-                        applying.branch(home.git_ref.as_deref().ok_or(ApplyError::NoRef)?, name)?;
-                    applied.warnings = home.warnings;
-                    Ok(applied)
-                }
-                ApplyTo::WorkingTree | ApplyTo::Commit => {
-                    let origin = Origin::of(self.home.root(), &thread_dir, ground).map_err(failed)?;
-                    let mut applied = applying.tree(&work, &origin, to)?;
-                    let not_in = self.not_in(job, report);
-                    applied.warnings.extend(not_in.map_err(|error| ApplyError::Git(error.to_string()))?);
-                    Ok(applied)
-                }
-            });
+        let never = self.never();
+        let prepared = own.prepare(top, applying.layout.as_ref(), self.closed(never.as_ref()));
+        let done = prepared.map_err(ApplyError::Git).and_then(|()| match to {
+            ApplyTo::Branch(name) => {
+                let home =
+                    self.bring_home_now(job, report).map_err(|error| ApplyError::Git(error.to_string()))?;
+                let mut applied = applying.branch(home.git_ref.as_deref().ok_or(ApplyError::NoRef)?, name)?;
+                applied.warnings = home.warnings;
+                Ok(applied)
+            }
+            ApplyTo::WorkingTree | ApplyTo::Commit => {
+                let origin = Origin::of(self.home.root(), &thread_dir, ground).map_err(failed)?;
+                let mut applied = applying.tree(&work, &origin, to)?;
+                let not_in = self.not_in(job, report);
+                applied.warnings.extend(not_in.map_err(|error| ApplyError::Git(error.to_string()))?);
+                Ok(applied)
+            }
+        });
         let _ = crate::shelf::remove(&dir);
         // Whoever presses Ctrl-C interrupts git, too, and it then fails at something.
         let stopped = |why| if stop.load(Ordering::Relaxed) { ApplyError::Interrupted } else { why };

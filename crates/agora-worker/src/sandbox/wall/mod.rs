@@ -18,9 +18,11 @@ mod trial;
 mod uncounted;
 mod view;
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use agora_core::wall::{Access, Level, Network};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +65,18 @@ pub(crate) struct Bind {
 }
 
 impl Bind {
+    /// Opens what it shows. Nothing but the dispatch's own is named by a path with links in it: one that is there now was put there since
+    /// it was looked at.
+    fn open(&self) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let links = if self.essential { ResolveFlags::empty() } else { ResolveFlags::NO_SYMLINKS };
+        match openat2(CWD, &self.from, flags, Mode::empty(), links) {
+            // Some sandboxes do not know the call, or do not allow it.
+            Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => openat(CWD, &self.from, flags, Mode::empty()),
+            opened => opened,
+        }
+    }
+
     /// Tells whether it is left out for this error: it went away meanwhile, is not ours to see, or nothing in the room can be its place. Not where
     /// the machine is short of something: whoever is told what is visible finds it there.
     fn may_miss(&self, error: Errno) -> bool {
@@ -158,5 +172,28 @@ impl IntoErrno for Errno {
 impl IntoErrno for std::io::Error {
     fn into_errno(self) -> Errno {
         Errno::from_io_error(&self).unwrap_or(Errno::IO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_was_put_there_since_is_as_good_as_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = std::fs::canonicalize(dir.path()).unwrap();
+        std::fs::create_dir_all(top.join("real/objects")).unwrap();
+        std::os::unix::fs::symlink("real", top.join("link")).unwrap();
+        for (path, essential, shows) in
+            [("real/objects", false, true), ("link/objects", false, false), ("link/objects", true, true)]
+        {
+            let from = top.join(path);
+            let bind = Bind { to: from.clone(), from, access: Access::Read, essential };
+            match bind.open() {
+                Ok(_) => assert!(shows, "{path}"),
+                Err(error) => assert!(!shows && bind.may_miss(error), "{path}: {error}"),
+            }
+        }
     }
 }

@@ -100,7 +100,8 @@ pub(crate) fn furnish(plan: &Plan, memory: Option<u64>) -> Result<(), Refused> {
 fn pick_up(bind: &Bind) -> Result<Option<OwnedFd>, Refused> {
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
-    let picked = open_tree(CWD, &bind.from, flags).and_then(|tree| {
+    let flags = flags | OpenTreeFlags::AT_EMPTY_PATH;
+    let picked = bind.open().and_then(|at| open_tree(at, "", flags)).and_then(|tree| {
         let read_only = if bind.access == Access::Read { READ_ONLY } else { 0 };
         syscall::mount_setattr(tree.as_fd(), NO_SETUID | NO_DEVICES | read_only, true).map(|()| tree)
     });

@@ -51,7 +51,13 @@ pub(crate) fn restrict(plan: &Plan) -> Result<(), Refused> {
             Access::Read => READ,
             Access::Write => write,
         };
-        let allowed = allow(&bind.to, rights);
+        let allowed = match plan.level {
+            Level::Namespaces => allow(&bind.to, rights),
+            Level::Landlock | Level::None => bind
+                .open()
+                .map_err(Part::Landlock.refused())
+                .and_then(|file| allow_opened(&ruleset, file, rights & all)),
+        };
         if bind.essential {
             allowed?;
         }
@@ -77,8 +83,11 @@ pub(crate) fn restrict(plan: &Plan) -> Result<(), Refused> {
 }
 
 fn allow(ruleset: &OwnedFd, path: &Path, rights: u64) -> Result<(), Refused> {
-    let file =
-        openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(Part::Landlock.refused())?;
+    let file = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    allow_opened(ruleset, file.map_err(Part::Landlock.refused())?, rights)
+}
+
+fn allow_opened(ruleset: &OwnedFd, file: OwnedFd, rights: u64) -> Result<(), Refused> {
     let about = fstat(&file).map_err(Part::Landlock.refused())?;
     let is_dir = FileType::from_raw_mode(about.st_mode) == FileType::Directory;
     let rights = if is_dir { rights } else { rights & OF_FILES };

@@ -26,7 +26,9 @@ pub(super) fn explain(context: &Context, target: &Name) -> Result<(), Failure> {
     }
     let around = context.config.surroundings(Vec::new());
     let isolation = wish.isolation;
-    let lent = context.config.repository().map(|top| objects_of(&top)).unwrap_or_default();
+    let lent = context.config.repository();
+    let lent =
+        lent.map(|top| objects_of(&top, &around.home, around.user_home.as_deref())).unwrap_or_default();
     let memory_bytes = settings.memory_bytes;
     let question = Question { wish, agora_home: around.home, home: around.user_home, lent, memory_bytes };
     let preview = preview(&around.executable, &question, around.path)
