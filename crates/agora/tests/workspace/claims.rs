@@ -288,3 +288,25 @@ fn root_does_not_lend_what_is_closed_to_the_repositorys_owner() {
     let wrong = user.agora(&["dispatch", "run", "--subagent", "w", "--workspace", shared.to_str().unwrap()]);
     assert!(wrong.failure(2).contains("belongs to somebody else"));
 }
+
+#[test]
+fn what_a_repository_says_later_is_not_shown_either() {
+    let machine = Machine::new();
+    machine.register();
+    for (number, make) in [
+        "echo $HOME/.ssh > .git/objects/info/alternates",
+        "rm -rf .git/objects; ln -s $HOME/.ssh .git/objects",
+        "rm -rf .git; echo gitdir: $PRIVATE/.git > .git",
+        "rm -rf .git; ln -s $PRIVATE/.git .git",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let dir = machine.user.repository(&format!("main-{number}"));
+        assert_eq!(found(&machine.work_on(&dir)), [""; 0], "{make}");
+        machine.claim(&dir, make);
+        let ran = machine.user.agora(&["continue", "@", "again", "--json"]);
+        let text = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(ran.stdout.contains("\"output\"") && !text.contains(CANARY), "{make}: {text}");
+    }
+}
