@@ -15,6 +15,7 @@ mod hostile;
 mod kept;
 mod killed;
 mod larger;
+mod midway;
 mod private;
 mod rewritten;
 mod sees;
