@@ -44,18 +44,38 @@ const KEPT: [(&str, &[&str]); 5] = [
     ("submodule", &["active", "path", "branch", "url", "fetch"]),
     ("remote", &["url", "fetch"]),
 ];
-/// What git keeps beside HEAD while something is under way, and what says which part of it is there.
-const BESIDE: [&str; 9] = [
+/// What git keeps beside HEAD while something is under way, and what says which part of the tree is there.
+const BESIDE: [&str; 20] = [
     "MERGE_HEAD",
     "MERGE_MSG",
     "MERGE_MODE",
+    "AUTO_MERGE",
+    "SQUASH_MSG",
     "CHERRY_PICK_HEAD",
     "REVERT_HEAD",
+    "REBASE_HEAD",
     "ORIG_HEAD",
-    "info/exclude",
+    "BISECT_LOG",
+    "BISECT_START",
+    "BISECT_TERMS",
+    "BISECT_NAMES",
+    "BISECT_EXPECTED_REV",
+    "BISECT_ANCESTORS_OK",
+    "BISECT_FIRST_PARENT",
+    "BISECT_HEAD",
+    "BISECT_RUN",
+    "MERGE_AUTOSTASH",
     "info/sparse-checkout",
-    "info/grafts",
 ];
+/// Of that, what is a directory of files.
+const UNDER_WAY: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
+/// And what all working trees share.
+const SHARED: [&str; 2] = ["info/exclude", "info/grafts"];
+/// Refs that each working tree has of its own.
+const OWN_REFS: [&str; 3] = ["bisect", "worktree", "rewritten"];
+/// What is under way takes less, in bytes and in files.
+const STATE_BYTES: u64 = 64 << 20;
+const STATE_FILES: usize = 20_000;
 
 /// A repository that is being made.
 #[derive(Debug)]
@@ -121,17 +141,32 @@ impl Repository<'_> {
         self.copy(&own.join("HEAD"), &to.join("HEAD"))?;
         self.copy(&own.join("index"), &to.join("index"))?;
         self.shared_index(to)?;
-        for name in BESIDE {
+        let beside = BESIDE.iter().map(|name| (own, name)).chain(SHARED.iter().map(|name| (common, name)));
+        for (dir, name) in beside {
             // What is no plain file is not as git made it, and says nothing.
-            let open = |dir: &PathBuf| straight::file(&dir.join(name)).ok().flatten();
-            if let Some(file) = open(own).or_else(|| open(common)) {
+            let file = straight::file(&dir.join(name)).ok().flatten();
+            let is_small = |file: &fs::File| file.metadata().is_ok_and(|meta| meta.len() <= STATE_BYTES);
+            if let Some(file) = file.filter(is_small) {
                 copy::opened(&file, &to.join(name), self.owner)?;
             }
         }
+        for name in UNDER_WAY {
+            self.under_way(&own.join(name), &to.join(name))?;
+        }
+        self.last_checkout(to)?;
         self.copy(&common.join("shallow"), &to.join("shallow"))?;
         self.packed_refs(&common.join("packed-refs"), &to.join("packed-refs"))?;
         let mut left = REFS;
         self.refs(&common.join("refs"), &to.join("refs"), Path::new(""), &mut left)?;
+        if own != common {
+            for name in OWN_REFS {
+                let (from, to) = (own.join("refs").join(name), to.join("refs").join(name));
+                if from.is_dir() {
+                    copy::directory(&to, 0o755, self.owner)?;
+                    self.refs(&from, &to, Path::new(name), &mut left)?;
+                }
+            }
+        }
         let mut alternates = Vec::new();
         for store in self.stores {
             alternates.extend(store.path().as_os_str().as_bytes());
@@ -173,11 +208,44 @@ impl Repository<'_> {
         self.write(to, &kept)
     }
 
-    /// Copies loose refs, but those of other agents' work.
+    /// Copies a directory of files, unless it is larger than git makes it.
+    fn under_way(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut files = straight::list(from).unwrap_or_default();
+        files.retain(|(_, kind)| *kind == FileType::RegularFile);
+        let sizes = files.iter().filter_map(|(name, _)| fs::symlink_metadata(from.join(name)).ok());
+        let bytes: u64 = sizes.map(|meta| meta.len()).sum();
+        if files.is_empty() || files.len() > STATE_FILES || bytes > STATE_BYTES {
+            return Ok(());
+        }
+        copy::directory(to, 0o755, self.owner)?;
+        files.iter().try_for_each(|(name, _)| self.copy(&from.join(name), &to.join(name)))
+    }
+
+    /// Copies by which checkout HEAD came to be at no branch: `git status` names it.
+    fn last_checkout(&self, to: &Path) -> io::Result<()> {
+        let own = &self.layout.own;
+        let read =
+            |name: &str| straight::read(&own.join(name), STATE_BYTES).ok().flatten().unwrap_or_default();
+        if read("HEAD").starts_with(b"ref:") {
+            return Ok(());
+        }
+        let log = read("logs/HEAD");
+        let is_checkout = |line: &&[u8]| {
+            let message = line.iter().position(|&byte| byte == b'\t').map(|tab| &line[tab + 1..]);
+            message.is_some_and(|message| message.starts_with(b"checkout: moving from "))
+        };
+        let Some(line) = log.split_inclusive(|&byte| byte == b'\n').rfind(is_checkout) else { return Ok(()) };
+        copy::directory(&to.join("logs"), 0o755, self.owner)?;
+        self.write(&to.join("logs/HEAD"), line)
+    }
+
+    /// Copies loose refs, but those of other agents' work, and of other working trees alone.
     fn refs(&self, from: &Path, to: &Path, below: &Path, left: &mut usize) -> io::Result<()> {
         for (entry, kind) in straight::list(from).map_err(closed(from))? {
             let name = below.join(&entry);
-            if name == Path::new("agora") {
+            let is_others =
+                self.layout.own != self.layout.common && OWN_REFS.iter().any(|own| name == Path::new(own));
+            if name == Path::new("agora") || is_others {
                 continue;
             }
             let (from, target) = (from.join(&entry), to.join(&entry));

@@ -65,3 +65,43 @@ fn a_broken_repository_below_is_left_out_and_nothing_else() {
     let wrong = user.agora(&["dispatch", "run", "--subagent", "w", "--workspace", dir.to_str().unwrap()]);
     assert_ne!(wrong.code, Some(0), "{}", wrong.stderr);
 }
+
+#[test]
+fn what_is_under_way_is_under_way_for_the_agent() {
+    let midway = [
+        "git merge other || true",
+        "git merge other || true; git add -A",
+        "git merge --squash other || true",
+        "git rebase other || true",
+        "git rebase --apply other || true",
+        "GIT_SEQUENCE_EDITOR='sed -i s/pick/edit/' git rebase -i HEAD~2",
+        "git format-patch -q -1 other --stdout > ../patch; git am -q ../patch || true",
+        "git cherry-pick other || true",
+        "git cherry-pick other~1 other || true",
+        "git cherry-pick other || true; git add -A; git -c core.editor=true commit -qm x; git cherry-pick other other~1 || true",
+        "git revert HEAD~1 || true",
+        "git bisect start; git bisect bad; git bisect good HEAD~2",
+        "git checkout -q --detach",
+        "git checkout -q HEAD~1; git commit -q --allow-empty -m more",
+        "git tag v1; git checkout -q v1",
+        "git worktree add -q -b far ../far; git merge other || true; git -C ../far bisect start HEAD HEAD~2",
+    ];
+    let looks = "git status; git status --porcelain=v2 --branch; git for-each-ref refs/bisect refs/worktree";
+    for script in midway {
+        let user = User::new(Mode::Layers);
+        let dir = user.repository("main");
+        let change = |what: &str| format!("sed -i s/two/{what}/ a.txt; git commit -qam {what}");
+        let grow = "git checkout -q -b other; echo o > o.txt; git add o.txt; git commit -qm o";
+        let back = "git checkout -q main; echo m > m.txt; git add m.txt; git commit -qm m";
+        shell(&user, &dir, &format!("{grow}; {}; {back}; {}; {script}", change("theirs"), change("ours")));
+        for tree in ["main", "far"].map(|name| user.cli.work().join(name)).iter().filter(|tree| tree.exists())
+        {
+            let mut users = Command::new("sh");
+            users.args(["-c", looks]).current_dir(tree).env_clear().env("PATH", "/usr/bin:/bin");
+            users.env("HOME", user.cli.work().parent().unwrap().join("home"));
+            let users = run(users.env("GIT_CONFIG_NOSYSTEM", "1")).success();
+            let result = user.dispatch(tree, looks);
+            assert_eq!(said(&result), users.lines().collect::<Vec<_>>(), "{script}");
+        }
+    }
+}
