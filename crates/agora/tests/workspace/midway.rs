@@ -58,7 +58,8 @@ fn a_broken_repository_below_is_left_out_and_nothing_else() {
     let mut wanted: Vec<String> =
         (0..broken.len()).map(|number| format!("node_modules/{number}/.git")).collect();
     let mut named: Vec<String> = left_out.iter().map(|path| path.as_str().unwrap().to_owned()).collect();
-    (wanted.sort(), named.sort());
+    wanted.sort();
+    named.sort();
     assert_eq!(named, wanted);
     // The one that is worked on has to be whole.
     shell(&user, &dir, broken[0]);
