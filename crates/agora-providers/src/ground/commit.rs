@@ -148,7 +148,7 @@ impl Taker<'_> {
         let repository =
             Repository { layout: &layout, stores: &stores, author: author.as_ref(), owner: self.owner };
         let git_dir = files.join(".git");
-        repository.make(&git_dir)?;
+        repository.make(&git_dir, Some(&commit))?;
         let (index, attributes) = (self.staged.join("index"), git_dir.join("info/attributes"));
         fs::write(&attributes, AS_IT_IS).map_err(broken)?;
         // In the repository that was just made nothing is configured that runs, and nothing of the user's is written.
@@ -166,7 +166,6 @@ impl Taker<'_> {
             (None, _) | (_, None) => Vec::new(),
         };
         fs::rename(&index, git_dir.join("index")).map_err(broken)?;
-        fs::write(git_dir.join("HEAD"), format!("{commit}\n")).map_err(broken)?;
         let files_count = own(&files, self.owner).map_err(broken)?;
         Ok(Ground {
             source,

@@ -44,8 +44,8 @@ const KEPT: [(&str, &[&str]); 5] = [
     ("submodule", &["active", "path", "branch", "url", "fetch"]),
     ("remote", &["url", "fetch"]),
 ];
-/// What git keeps beside HEAD while something is under way, and what says which part of the tree is there.
-const BESIDE: [&str; 20] = [
+/// What git keeps beside HEAD while something is under way.
+const BESIDE: [&str; 19] = [
     "MERGE_HEAD",
     "MERGE_MSG",
     "MERGE_MODE",
@@ -65,8 +65,9 @@ const BESIDE: [&str; 20] = [
     "BISECT_HEAD",
     "BISECT_RUN",
     "MERGE_AUTOSTASH",
-    "info/sparse-checkout",
 ];
+/// Says which part of the tree is there.
+const SPARSE: &str = "info/sparse-checkout";
 /// Of that, what is a directory of files.
 const UNDER_WAY: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
 /// And what all working trees share.
@@ -88,8 +89,8 @@ pub(super) struct Repository<'a> {
 }
 
 impl Repository<'_> {
-    /// Makes a `.git` where none is.
-    pub(super) fn make(&self, to: &Path) -> Result<(), GroundError> {
+    /// Makes a `.git` where none is: where the other one stands, or at a commit, with no index and nothing under way.
+    pub(super) fn make(&self, to: &Path, commit: Option<&str>) -> Result<(), GroundError> {
         let settings = self.settings().map_err(|error| refused_or(failed(&self.layout.common), error))?;
         let is = |section: &str, key: &str| {
             settings.iter().find(|setting| setting.section == section && setting.key == key)
@@ -111,7 +112,7 @@ impl Repository<'_> {
             );
             return Err(GroundError::Refused { what, hint: Some("give it another name".to_owned()) });
         }
-        self.fill(to, &settings).map_err(|error| refused_or(failed(to), error))
+        self.fill(to, commit, &settings).map_err(|error| refused_or(failed(to), error))
     }
 
     fn settings(&self) -> io::Result<Vec<Setting>> {
@@ -123,7 +124,7 @@ impl Repository<'_> {
         Ok(settings)
     }
 
-    fn fill(&self, to: &Path, settings: &[Setting]) -> io::Result<()> {
+    fn fill(&self, to: &Path, commit: Option<&str>, settings: &[Setting]) -> io::Result<()> {
         for dir in [
             "",
             "info",
@@ -138,22 +139,12 @@ impl Repository<'_> {
             copy::directory(&to.join(dir), 0o755, self.owner)?;
         }
         let (own, common) = (&self.layout.own, &self.layout.common);
-        self.copy(&own.join("HEAD"), &to.join("HEAD"))?;
-        self.copy(&own.join("index"), &to.join("index"))?;
-        self.shared_index(to)?;
-        let beside = BESIDE.iter().map(|name| (own, name)).chain(SHARED.iter().map(|name| (common, name)));
-        for (dir, name) in beside {
-            // What is no plain file is not as git made it, and says nothing.
-            let file = straight::file(&dir.join(name)).ok().flatten();
-            let is_small = |file: &fs::File| file.metadata().is_ok_and(|meta| meta.len() <= STATE_BYTES);
-            if let Some(file) = file.filter(is_small) {
-                copy::opened(&file, &to.join(name), self.owner)?;
-            }
+        match commit {
+            Some(commit) => self.write(&to.join("HEAD"), format!("{commit}\n").as_bytes())?,
+            None => self.standing(to)?,
         }
-        for name in UNDER_WAY {
-            self.under_way(&own.join(name), &to.join(name))?;
-        }
-        self.last_checkout(to)?;
+        self.small(own, SPARSE, to)?;
+        SHARED.iter().try_for_each(|name| self.small(common, name, to))?;
         self.copy(&common.join("shallow"), &to.join("shallow"))?;
         self.packed_refs(&common.join("packed-refs"), &to.join("packed-refs"))?;
         let mut left = REFS;
@@ -174,6 +165,24 @@ impl Repository<'_> {
         }
         self.write(&to.join("objects/info/alternates"), &alternates)?;
         self.write(&to.join("config"), config::write(&self.made(settings)).as_bytes())
+    }
+
+    /// Copies where HEAD is, what is staged, and what is under way.
+    fn standing(&self, to: &Path) -> io::Result<()> {
+        let own = &self.layout.own;
+        self.copy(&own.join("HEAD"), &to.join("HEAD"))?;
+        self.copy(&own.join("index"), &to.join("index"))?;
+        self.shared_index(to)?;
+        BESIDE.iter().try_for_each(|name| self.small(own, name, to))?;
+        UNDER_WAY.iter().try_for_each(|name| self.under_way(&own.join(name), &to.join(name)))?;
+        self.last_checkout(to)
+    }
+
+    /// Copies a file of git's, if it is one of a size that git makes. What is no plain file is not as git made it, and says nothing.
+    fn small(&self, dir: &Path, name: &str, to: &Path) -> io::Result<()> {
+        let file = straight::file(&dir.join(name)).ok().flatten();
+        let is_small = |file: &fs::File| file.metadata().is_ok_and(|meta| meta.len() <= STATE_BYTES);
+        file.filter(is_small).map_or(Ok(()), |file| copy::opened(&file, &to.join(name), self.owner))
     }
 
     /// Copies a file of git's that need not be there.

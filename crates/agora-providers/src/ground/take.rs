@@ -24,7 +24,8 @@ use crate::git::Git;
 use crate::git::host::line;
 use crate::git::layout::{Layout, top_of};
 use crate::git::store::{Closed, Store};
-use crate::home::{make_private, read_capped};
+use crate::home::make_private;
+use crate::straight;
 
 /// What may differ from a base before a new one is made: that much is copied for every thread.
 const DELTA_BYTES: u64 = 32 << 20;
@@ -85,7 +86,7 @@ impl Taker<'_> {
         let mut shut = Vec::new();
         let within = self.repositories(&root, &found, &mut shut)?;
         let included =
-            read_capped(&root.join(".worktreeinclude"), 1 << 20).ok().flatten().unwrap_or_default();
+            straight::read(&root.join(".worktreeinclude"), 1 << 20).ok().flatten().unwrap_or_default();
         let picker = Picker::new(tracked(&within), &included);
         for entry in &mut found.entries {
             entry.kept = picker.takes(entry);
@@ -100,7 +101,7 @@ impl Taker<'_> {
             self.above(&self.staged.join(FILES), &below).map_err(failed("write", &to))?;
             let made =
                 Repository { layout: &layout, stores: &stores, author: author.as_ref(), owner: self.owner };
-            match made.make(&to.join(".git")) {
+            match made.make(&to.join(".git"), None) {
                 Err(error) if !below.is_empty() && !is_ours(&error) => {
                     let gone = crate::shelf::remove(&to.join(".git"));
                     gone.map_err(failed("remove", &to))?;

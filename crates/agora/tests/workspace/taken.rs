@@ -57,8 +57,10 @@ fn a_commit_is_taken_without_a_program_of_the_repositorys_and_without_a_trace_in
         user.git(&dir, &["config", "core.splitIndex", "true"]);
         user.git(&dir, &["config", "splitIndex.maxPercentChange", "0"]);
         let _ = fs::remove_file(&owned);
+        // A merge that is under way is not one of that commit.
+        user.put(&dir, ".git/MERGE_HEAD", &fs::read_to_string(dir.join(".git/refs/heads/main")).unwrap());
         let before = whole(&dir);
-        user.agent("w", "git status --porcelain; cat -A a.txt; head -c 7 large.bin; git log --format=%s");
+        user.agent("w", "git status --porcelain; ls .git/MERGE_HEAD; cat -A a.txt; head -c 7 large.bin; git log --format=%s");
         for rev in ["HEAD", "main"] {
             let words = [
                 "dispatch",
