@@ -208,6 +208,10 @@ fn a_thread_that_is_busy_is_not_continued() {
       because the thread has not come to an end
     hint: `agora logs -f t_[ID]` follows what runs, `agora cancel t_[ID]` ends it
     "#);
+    insta::assert_snapshot!(refused(&cli, "no-task", &["continue", "@", " "]), @r#"
+    error: the message says nothing
+    hint: `agora continue @` without one goes on where the agent stopped
+    "#);
     cli.run(&["cancel", id]).success();
     insta::assert_snapshot!(cli.run(&["cancel", id]).stderr, @r#"
     it was cancelled before

@@ -24,7 +24,8 @@ fn work_is_merged_with_what_the_user_did_meanwhile() {
     assert!(!dir.join("src/b.txt").exists() && dir.join("l").is_symlink());
     assert_eq!(fs::read(dir.join(".git/index")).unwrap(), index, "the index is the user's");
     // Again is no harm: it is all there.
-    user.agora(&["apply", "@"]).success();
+    let said = user.agora(&["apply", "@"]).success();
+    assert_eq!(said, "5 files in the working tree already: nothing was changed\n");
     assert_eq!(fs::read_to_string(dir.join("dirty.txt")).unwrap(), "dirty\nmore\n");
 }
 

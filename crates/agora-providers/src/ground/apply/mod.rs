@@ -66,6 +66,8 @@ pub struct AppliedWork {
     pub files: Vec<String>,
     /// Not brought, because a secret was hidden in them: they are not what the agent wrote.
     pub skipped: Vec<String>,
+    /// Every file was already as the work has it.
+    pub there_already: bool,
     /// The commit that has it, if it was to be one and was not there already.
     pub commit: Option<String>,
     /// The branch that the commit is on. `None`: HEAD is detached, or there is no commit.
@@ -233,6 +235,7 @@ impl Applying<'_> {
         } else {
             self.remember(None)?;
             self.write(&merged)?;
+            applied.there_already = merged.steps.is_empty();
         }
         Ok(applied)
     }

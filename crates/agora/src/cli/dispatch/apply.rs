@@ -82,6 +82,9 @@ impl Apply {
 /// Says where the work is now.
 fn place(to: &ApplyTo, applied: &AppliedWork) -> String {
     match (to, &applied.branch, &applied.commit) {
+        (ApplyTo::WorkingTree, _, _) if applied.there_already => {
+            "in the working tree already: nothing was changed".to_owned()
+        }
         (ApplyTo::WorkingTree, _, _) => "in the working tree".to_owned(),
         (ApplyTo::Branch(name), _, _) => format!("in the branch `{name}`"),
         (ApplyTo::Commit, Some(branch), _) => format!("in a commit on `{branch}`"),

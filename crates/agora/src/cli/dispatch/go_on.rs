@@ -30,6 +30,10 @@ pub(in crate::cli) struct Continue {
 
 impl Continue {
     pub(in crate::cli) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        if self.message.as_ref().is_some_and(|message| message.trim().is_empty()) {
+            return Err(Failure::wrong("no-task", "the message says nothing")
+                .hint(format!("`agora continue {}` without one goes on where the agent stopped", self.id)));
+        }
         let agora = open_to_run(context).await?;
         let thread = find(&agora, &self.id).await?;
         let attendance = if self.detach { Attendance::Detached } else { Attendance::Watched };
