@@ -20,7 +20,7 @@ const BORROWING: usize = 5;
 /// What a list of others takes.
 const ALTERNATES_BYTES: u64 = 1 << 20;
 /// How files begin that somebody is still writing, and some that nobody came back for.
-const UNFINISHED: [&[u8]; 5] = [b"tmp_", b".tmp-", b"incoming-", b".nfs", b"gc_"];
+const UNFINISHED: [&[u8]; 6] = [b"tmp_", b".tmp", b"incoming-", b".nfs", b"gc_", b"pack_git2_"];
 
 /// A directory of objects that may be shown. There is none that was not looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -195,7 +195,8 @@ fn is_of_packs(name: &[u8], is_dir: bool) -> bool {
     if is_dir {
         return matches!(name, b"multi-pack-index.d" | b"preserved");
     }
-    [&b"pack-"[..], b"multi-pack-index", b"insert_"].iter().any(|start| name.starts_with(start))
+    // Those of single objects are what `git maintenance` packs.
+    [&b"pack-"[..], b"loose-", b"multi-pack-index", b"insert_"].iter().any(|start| name.starts_with(start))
 }
 
 fn is_of_info(name: &[u8], is_dir: bool) -> bool {
@@ -228,6 +229,7 @@ mod tests {
             "ab/tmp_obj_x1".to_owned(),
             "pack/pack-12.pack".to_owned(),
             "pack/pack-12.bitmap".to_owned(),
+            "pack/loose-12.pack".to_owned(),
             "pack/multi-pack-index.d/multi-pack-index-chain".to_owned(),
             "pack/multi-pack-index.lock".to_owned(),
             "pack/tmp_pack_x1".to_owned(),
