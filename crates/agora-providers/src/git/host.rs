@@ -9,7 +9,7 @@ use std::thread;
 use crate::program;
 
 /// What every call is told before anything else. What is said here goes before what a repository's own configuration says.
-const ALWAYS: [&str; 13] = [
+const ALWAYS: [&str; 14] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.untrackedCache=false",
@@ -17,6 +17,7 @@ const ALWAYS: [&str; 13] = [
     "maintenance.auto=false",
     "commit.gpgSign=false",
     "core.attributesFile=/dev/null",
+    "core.alternateRefsCommand=true",
     "diff.external=",
     "core.pager=cat",
     "core.editor=false",
@@ -24,6 +25,9 @@ const ALWAYS: [&str; 13] = [
     "fetch.recurseSubmodules=false",
     "core.logAllRefUpdates=false",
 ];
+
+/// What reaches others. Anything else would only fetch what a repository lacks, by whatever program that names.
+const REACHING: [&str; 2] = ["fetch", "ls-remote"];
 
 /// The host's git.
 #[derive(Clone, Debug)]
@@ -64,6 +68,9 @@ impl Git {
         command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
         command.env("GIT_ATTR_NOSYSTEM", "1").current_dir(dir);
+        if !REACHING.contains(&name) {
+            command.env("GIT_ALLOW_PROTOCOL", "");
+        }
         for setting in ALWAYS {
             command.args(["-c", setting]);
         }

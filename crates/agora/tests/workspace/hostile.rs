@@ -1,5 +1,7 @@
 //! An agent that means harm: nothing of its repository runs, and what is wrong with it costs its commits and not the work.
 
+use std::os::unix::fs::PermissionsExt;
+
 use crate::support::{MODES, Mode, Untouched, User, git_ref};
 
 const OWNED: &str = "sh -c 'touch OWNED'";
@@ -28,6 +30,43 @@ fn nothing_that_the_agent_configures_runs_outside() {
     assert!(user.git(&dir, &["show", &format!("{}:a.txt", git_ref(&result))]).ends_with("w\n"));
     user.git(&dir, &["branch", "-q", "-D", "tried"]);
     assert_eq!(Untouched::look(&user, &dir), before);
+}
+
+/// A repository may have come from anywhere, with its configuration.
+#[test]
+fn nothing_that_a_repository_configures_runs_when_work_comes_home_to_it() {
+    let allowed = ("protocol.ext.allow", "always");
+    let promised = [
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.url", "ext::OWNED"),
+        allowed,
+    ];
+    for (settings, is_ref) in [
+        (&[("core.alternateRefsCommand", "OWNED")][..], true),
+        (&[("url.ext::OWNED .insteadOf", "/"), allowed], false),
+        (&promised, true),
+    ] {
+        let user = User::new(Mode::Layers);
+        let from = user.repository("from");
+        user.git(&user.cli.work(), &["clone", "--quiet", "--shared", "from", "main"]);
+        let (dir, owned) = (user.cli.work().join("main"), user.cli.work().join("owned"));
+        let program = from.join("program");
+        std::fs::write(&program, format!("#!/bin/sh\ntouch {}\n", owned.display())).unwrap();
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        for words in settings {
+            let [key, value] =
+                [words.0, words.1].map(|word| word.replace("OWNED", program.to_str().unwrap()));
+            user.git(&dir, &["config", &key, &value]);
+        }
+        let result = user.dispatch(&dir, "echo w >> a.txt; git commit -qam mine");
+        assert_eq!(result["patch"]["gitRef"].is_string(), is_ref, "{settings:?}: {result:#}");
+        let missing = ["--base", &"1".repeat(40)];
+        let words = ["dispatch", "run", "--subagent", "w", "--workspace", dir.to_str().unwrap()];
+        assert_ne!(user.agora(&[&words[..], &missing].concat()).code, Some(0));
+        assert_eq!(user.agora(&["apply", "@", "--commit"]).code == Some(0), is_ref, "{settings:?}");
+        assert!(!owned.exists(), "{settings:?}: a program of the repository's ran");
+    }
 }
 
 #[test]
