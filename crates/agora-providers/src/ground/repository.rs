@@ -292,6 +292,7 @@ impl Repository<'_> {
             ("core", "checkStat", "minimal"),
             ("core", "trustctime", "false"),
             ("core", "fsmonitor", "false"),
+            ("core", "untrackedCache", "false"),
             ("gc", "auto", "0"),
             ("maintenance", "auto", "false"),
             ("commit", "gpgsign", "false"),

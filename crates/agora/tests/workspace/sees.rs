@@ -192,7 +192,7 @@ fn an_index_that_stands_on_another_file_is_the_same_index() {
         }
         user.git(&dir, &["add", "-A"]);
         user.git(&dir, &["commit", "--quiet", "-m", "first"]);
-        user.git(&dir, &["update-index", "--split-index"]);
+        user.git(&dir, &["update-index", "--split-index", "--untracked-cache"]);
         user.put(&dir, "b.pem", "staged\n");
         user.put(&dir, "new.pem", "new\n");
         user.git(&dir, &["add", "b.pem", "new.pem"]);
@@ -200,8 +200,10 @@ fn an_index_that_stands_on_another_file_is_the_same_index() {
         let index = fs::read(dir.join(".git/index")).unwrap();
         assert!(!index.windows(5).any(|name| name == b"a.pem"), "it is split");
         let before = Untouched::look(&user, &dir);
-        let result = user
-            .dispatch(&dir, "git status --porcelain; echo ---; find . -name '*.pem' | sort; echo w >> a.pem");
+        let result = user.dispatch(
+            &dir,
+            "git status --porcelain 2>&1; echo ---; find . -name '*.pem' | sort; echo w >> a.pem",
+        );
         let users = user.git(&dir, &["--no-optional-locks", "status", "--porcelain"]);
         let users: Vec<&str> = users.lines().filter(|line| *line != "?? d.pem").collect();
         let files = ["---", "./a.pem", "./b.pem", "./deep/c.pem", "./new.pem"];
