@@ -9,7 +9,7 @@ use std::thread;
 use crate::program;
 
 /// What every call is told before anything else. What is said here goes before what a repository's own configuration says.
-const ALWAYS: [&str; 14] = [
+const ALWAYS: [&str; 15] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.untrackedCache=false",
@@ -18,6 +18,8 @@ const ALWAYS: [&str; 14] = [
     "commit.gpgSign=false",
     "core.attributesFile=/dev/null",
     "core.alternateRefsCommand=true",
+    // Whoever calls knows that it is a repository, and what it configures is said here, too.
+    "safe.bareRepository=all",
     "diff.external=",
     "core.pager=cat",
     "core.editor=false",

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use agora_testkit::cli::{Ran, files_below, run};
 
-use crate::support::{MODES, Mode, User, said};
+use crate::support::{MODES, Mode, User, git_ref, said};
 
 /// The git of the distribution first, or another that is newer, where there is one.
 const PATHS: [&str; 2] = ["/usr/bin:/bin:/usr/local/bin", "/usr/local/bin:/usr/bin:/bin"];
@@ -108,6 +108,33 @@ fn what_a_clone_in_part_lacks_is_not_fetched_into_it_unasked() {
     let hint = wrong.split('`').find(|words| words.starts_with("git archive")).unwrap();
     user.git(&dir, &["-c", &format!("alias.fill=!{hint}"), "fill"]);
     assert_eq!(run("HEAD~1").success(), "one\ntwo\nthree\n");
+}
+
+/// Nobody has to find a repository that agora knows the place of.
+#[test]
+fn a_commit_is_taken_where_git_is_told_to_find_no_repository_by_itself() {
+    let user = User::new(Mode::Layers);
+    let dir = user.repository("main");
+    let work = user.cli.work();
+    user.git(&work, &["clone", "--quiet", "--bare", "main", "all/.bare"]);
+    user.git(&work.join("all/.bare"), &["worktree", "add", "--quiet", "-b", "side", "../side"]);
+    user.git(&work, &["config", "--global", "safe.bareRepository", "explicit"]);
+    user.agent("w", "cat a.txt");
+    for (dir, path) in [dir, work.join("all/side")].iter().flat_map(|dir| PATHS.map(|path| (dir, path))) {
+        let words =
+            ["dispatch", "run", "--subagent", "w", "--workspace", dir.to_str().unwrap(), "--base", "main"];
+        let ran = run(user.agora_command(&words).env("PATH", path));
+        assert_eq!(ran.success(), "one\ntwo\nthree\n", "{path}");
+        let gone = run(user.agora_command(&[&words[..7], &["gone"]].concat()).env("PATH", path)).failure(2);
+        assert!(gone.contains("there is no commit `gone`"), "{gone}");
+    }
+    // And work comes home to it.
+    let bare = work.join("all/.bare");
+    let result = user.dispatch(&bare, "echo w >> a.txt");
+    user.agora(&["apply", "@", "--branch", "done"]).success();
+    let git_dir = format!("--git-dir={}", bare.display());
+    let commit = user.git(&work, &[&git_dir, "rev-parse", &git_ref(&result)]);
+    assert_eq!(user.git(&work, &[&git_dir, "rev-parse", "done"]), commit);
 }
 
 /// Lets an agent look at a repository that is named by its URL.
