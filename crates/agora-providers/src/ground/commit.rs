@@ -20,10 +20,13 @@ use crate::git::host::{Call, line};
 use crate::git::layout::{Layout, top_of};
 use crate::git::store::Store;
 use crate::git::{Git, GitError};
-use crate::home::make_private;
+use crate::home::{list_dir, make_private};
 
 /// What is in a commit is what is there: no filter, no conversion, whatever its attributes say. This goes before all of them.
 const AS_IT_IS: &str = "* -text -ident -filter !working-tree-encoding\n";
+
+/// What a URL's cache is held with.
+const LOCK: &str = "agora.lock";
 
 /// A commit, and where it is.
 struct Fetched {
@@ -113,8 +116,9 @@ impl Taker<'_> {
         let dir = cache_of(self.home, url, id);
         let broken = |error| GroundError::Unavailable(unavailable("make", &dir, error));
         make_private(&dir).map_err(broken)?;
-        let lock = fs::File::create(dir.join("agora.lock")).map_err(broken)?;
+        let lock = fs::File::create(dir.join(LOCK)).map_err(broken)?;
         flock(&lock, FlockOperation::LockExclusive).map_err(|error| broken(error.into()))?;
+        unlock(&dir).map_err(broken)?;
         if !dir.join("HEAD").exists() {
             let format = if is_sha256(id) { "--object-format=sha256" } else { "--object-format=sha1" };
             // Refs are copied from it as files, whatever the user prefers.
@@ -302,6 +306,23 @@ pub(super) fn borrow_again(home: &Path, url: &str, rev: &str, files: &Path) -> i
     Owner::of_this_process().set(&new)?;
     fs::rename(new, info.join("alternates"))?;
     Ok(store)
+}
+
+/// Takes away what a git locked that died. A ref's name never ends like that.
+fn unlock(cache: &Path) -> io::Result<()> {
+    let mut waiting = vec![cache.to_owned()];
+    while let Some(dir) = waiting.pop() {
+        for path in list_dir(&dir)?.iter().map(|name| dir.join(name)) {
+            let is_lock = path.extension() == Some(OsStr::new("lock"));
+            if path.is_dir() {
+                let is_of_refs = dir != cache || path.ends_with("refs");
+                waiting.extend(is_of_refs.then_some(path));
+            } else if is_lock && !path.ends_with(LOCK) {
+                fs::remove_file(path)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Gives everything its owner, and counts the files.

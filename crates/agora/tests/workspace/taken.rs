@@ -168,6 +168,24 @@ fn what_is_gone_from_a_url_is_gone_from_its_cache() {
     }
 }
 
+#[test]
+fn a_git_that_died_while_it_fetched_is_in_nobodys_way() {
+    let user = User::new(Mode::Layers);
+    let from = user.repository("from");
+    let url = format!("file://{}", from.display());
+    user.git(&user.cli.work(), &["clone", "--quiet", "--depth=1", &url, "main"]);
+    let dir = user.cli.work().join("main");
+    let all = "first\nrefs/heads/main\n";
+    assert_eq!(look(&user, &dir, PATHS[0], None).success(), all);
+    let caches = user.home().join("repositories");
+    let cache = fs::read_dir(&caches).unwrap().next().unwrap().unwrap().path();
+    for lock in ["HEAD", "shallow", "packed-refs", "refs/heads/main", "refs/agora-cache/HEAD"] {
+        fs::write(cache.join(format!("{lock}.lock")), "").unwrap();
+    }
+    user.git(&dir, &["commit", "--quiet", "--allow-empty", "-m", "second"]);
+    assert_eq!(look(&user, &dir, PATHS[0], None).success(), format!("second\n{all}"));
+}
+
 /// How the other side keeps what it has, and what the user's own git prefers.
 #[test]
 fn a_url_is_fetched_from_whatever_repository_it_is() {
