@@ -115,14 +115,14 @@ impl Copied {
         let mut paths = Paths::default();
         let since = self.frozen.iter().find(|(tree, _)| tree == frozen).map_or(0, |(_, since)| *since);
         let doubtful = |data: &Metadata| ctime(data) >= since;
-        differ(&[frozen], &self.work, Path::new(""), &doubtful, &mut paths)?;
+        differ(&[frozen], Some(&self.work), Path::new(""), &doubtful, &mut paths)?;
         Ok(paths)
     }
 
     pub(super) fn changed_until(&self, frozen: &Path) -> io::Result<Paths> {
         let mut paths = Paths::default();
         let trees: Vec<&Path> = self.lower.trees.iter().map(PathBuf::as_path).collect();
-        differ(&trees, frozen, Path::new(""), &|_| false, &mut paths)?;
+        differ(&trees, Some(frozen), Path::new(""), &|_| false, &mut paths)?;
         Ok(paths)
     }
 }
@@ -221,11 +221,15 @@ fn freeze(work: &Path, to: &Path, known: &[(&Path, i128)], at: &Path) -> io::Res
 /// Names every path at which two states differ, as far as looks tell.
 fn differ(
     before: &[&Path],
-    after: &Path,
+    after: Option<&Path>,
     at: &Path,
     doubtful: &dyn Fn(&Metadata) -> bool,
     paths: &mut Paths,
 ) -> io::Result<()> {
+    // What lies behind a link lies somewhere else.
+    let is_no_link = |tree: &&Path| !fs::symlink_metadata(tree.join(at)).is_ok_and(|data| data.is_symlink());
+    let before = &*before.iter().copied().filter(is_no_link).collect::<Vec<_>>();
+    let after = after.filter(is_no_link);
     let mut was: BTreeMap<OsString, Metadata> = BTreeMap::new();
     for tree in before {
         for entry in paths.list(&tree.join(at))? {
@@ -233,13 +237,13 @@ fn differ(
             was.entry(entry.file_name()).or_insert(data);
         }
     }
-    for entry in paths.list(&after.join(at))? {
+    for entry in after.map(|after| paths.list(&after.join(at))).transpose()?.unwrap_or_default() {
         let (path, data) = (at.join(entry.file_name()), entry.metadata()?);
         let old = was.remove(&entry.file_name());
         let same = old.as_ref().is_some_and(|old| {
             alike(old, &data)
                 && (data.is_dir() || !doubtful(&data))
-                && same_target(before, after, &path, &data)
+                && same_target(before, &entry.path(), &path, &data)
         });
         if !same {
             paths.push(&path);
@@ -266,12 +270,12 @@ fn alike(one: &Metadata, other: &Metadata) -> bool {
     looks(one) == looks(other)
 }
 
-fn same_target(before: &[&Path], after: &Path, path: &Path, data: &Metadata) -> bool {
+fn same_target(before: &[&Path], now: &Path, path: &Path, data: &Metadata) -> bool {
     if !data.is_symlink() {
         return true;
     }
     let was = before.iter().find_map(|tree| fs::read_link(tree.join(path)).ok());
-    was.is_some() && was == fs::read_link(after.join(path)).ok()
+    was.is_some() && was == fs::read_link(now).ok()
 }
 
 fn ctime(data: &Metadata) -> i128 {

@@ -131,6 +131,35 @@ fn no_change_hides_behind_its_looks() {
 }
 
 #[test]
+fn a_directory_that_went_is_not_looked_for_behind_a_link_in_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let work = dir.path().join("work");
+    let mut room = copied(dir.path());
+    let began = room.freeze().unwrap();
+    put(dir.path(), "outside/er/foreign", "x");
+    fs::rename(work.join("deep"), work.join("moved")).unwrap();
+    symlink("moved", work.join("deep")).unwrap();
+    fs::remove_dir_all(work.join("many")).unwrap();
+    symlink("../outside", work.join("many")).unwrap();
+    let paths = |changed: Changed| changed.among.paths().map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let all = [
+        &b"deep"[..],
+        b"deep/er",
+        b"deep/er/file",
+        b"many",
+        b"many/1",
+        b"many/2",
+        b"moved",
+        b"moved/er",
+        b"moved/er/file",
+    ];
+    assert_eq!(paths(room.changed_since(&began).unwrap()), all);
+    let ended = room.freeze().unwrap();
+    let until = paths(room.changed_until(&ended).unwrap());
+    assert!(all.iter().all(|path| until.iter().any(|until| until == path)), "{until:?}");
+}
+
+#[test]
 fn a_cap_holds_and_nothing_is_written_through_a_link() {
     let dir = tempfile::tempdir().unwrap();
     let (tree, to) = (dir.path().join("tree"), dir.path().join("to"));
