@@ -5,6 +5,9 @@
 
 use std::ops::{ControlFlow, Range};
 
+/// How much is joined at once, beside what a form may reach over: an agent writes lines for as long as it likes.
+const WINDOW: usize = 64 * 1024;
+
 /// A text without its breaks.
 #[derive(Debug, Default)]
 pub(super) struct Joined {
@@ -30,15 +33,28 @@ impl Joined {
         self.lines.push((self.text.len(), line.start));
         self.text.extend_from_slice(&bytes[line]);
     }
+
+    /// Forgets all but so many characters at the end.
+    fn keep(&mut self, last: usize) {
+        let cut = self.text.len().saturating_sub(last);
+        self.text.drain(..cut);
+        let gone = self.lines.partition_point(|(begin, _)| *begin <= cut).saturating_sub(1);
+        self.lines.drain(..gone);
+        for (begin, was) in &mut self.lines {
+            *was += cut.saturating_sub(*begin);
+            *begin = begin.saturating_sub(cut);
+        }
+    }
 }
 
-/// Hands over every text of several lines that has at least `shortest` characters.
+/// Hands over every text of several lines that has at least as many characters as the shortest form: a long one in parts, each with as
+/// many characters of the part before as the longest form has.
 pub(super) fn each(
     bytes: &[u8],
-    shortest: usize,
+    (shortest, longest): (usize, usize),
     mut met: impl FnMut(&Joined) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let mut joined = Joined::default();
+    let (mut joined, window) = (Joined::default(), WINDOW.max(longest));
     // What is before `done` was handed over, or is in no such text.
     let (mut at, mut done) = (0, 0);
     while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'\n', b'\\', rest)) {
@@ -51,13 +67,22 @@ pub(super) fn each(
             continue;
         }
         let Some(mut next) = next_line(bytes, end) else { continue };
-        let begin = end - bytes[done..end].iter().rev().take_while(|byte| is_letter(**byte)).count();
+        let letters = bytes[done..end].iter().rev().take_while(|byte| is_letter(**byte));
+        let begin = end - letters.take(longest).count();
         joined.text.clear();
         joined.lines.clear();
         joined.add(bytes, begin..end);
         loop {
             end = next + bytes[next..].iter().take_while(|byte| is_letter(**byte)).count();
-            joined.add(bytes, next..end);
+            while next < end {
+                let piece = next..end.min(next + window);
+                next = piece.end;
+                joined.add(bytes, piece);
+                if joined.text.len() > window + longest {
+                    met(&joined)?;
+                    joined.keep(longest);
+                }
+            }
             match next_line(bytes, end) {
                 Some(line) => next = line,
                 None => break,

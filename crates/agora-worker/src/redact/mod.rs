@@ -154,7 +154,10 @@ impl Redactor {
         });
         let whole = found.len();
         let _ = self.each_broken(forms, bytes, |place| {
-            found.push(place);
+            match found.last_mut().filter(|last| (last.start..=last.end).contains(&place.start)) {
+                Some(last) => last.end = last.end.max(place.end),
+                None => found.push(place),
+            }
             ControlFlow::Continue(())
         });
         if found.len() > whole { together(found) } else { found }
@@ -167,7 +170,7 @@ impl Redactor {
         bytes: &[u8],
         mut met: impl FnMut(Range<usize>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        broken::each(bytes, self.shortest, |joined| {
+        broken::each(bytes, (self.shortest, self.longest), |joined| {
             forms.each(joined.text(), |place| match joined.broken(place) {
                 Some(place) if place.len() <= self.longest() => met(place),
                 Some(_) | None => ControlFlow::Continue(()),

@@ -113,6 +113,36 @@ fn what_is_no_broken_secret_stays() {
     assert_eq!(redactor.text(&format!("a\\nb\n{one}\n{two}\nc")), format!("a\\nb\n{MARK}\nc"));
 }
 
+/// Whoever writes a file of nothing but lines has not the worker's memory for it.
+#[test]
+fn lines_without_end_are_joined_in_parts() {
+    let secret = "correct-horse-battery-staple";
+    let redactor = redactor(&[secret]);
+    let encoded = STANDARD.encode(secret);
+    for (width, before) in
+        [1, 7].into_iter().flat_map(|width| (65_400..65_600).step_by(9).map(move |at| (width, at)))
+    {
+        let text = broken(&format!("{}{encoded}{}", "x".repeat(before), "y".repeat(70_000)), width, "\n");
+        let hidden = redactor.text(&text).replace('\n', "");
+        let (left, right) = hidden.split_once(MARK).unwrap();
+        assert!(
+            left.len() <= before + 2 && right.trim_start_matches(|one| one != 'y').len() >= 69_999,
+            "{before}"
+        );
+        assert!(left.len() + right.len() <= before + 70_000 + 4, "{before}");
+        let _ = broken::each(text.as_bytes(), (redactor.shortest, redactor.longest), |joined| {
+            assert!(joined.text().len() <= 3 * 65_536);
+            ControlFlow::Continue(())
+        });
+    }
+    let line = "x".repeat(300_000);
+    for text in [format!("{line}{encoded}"), format!("a\n{line}{encoded}\n{line}")] {
+        let (one, two) = text.split_at(text.find(&encoded).unwrap() + 9);
+        let hidden = redactor.text(&format!("{one}\n{two}")).into_owned();
+        assert!(hidden.len() < text.len() - 10 && hidden.contains(MARK) && !hidden.contains(&encoded[2..9]));
+    }
+}
+
 #[test]
 fn json_stays_json_and_keys_are_hidden_too() {
     let redactor = redactor(&["\"quoted\"", "271828"]);
