@@ -232,6 +232,22 @@ fn a_document_has_nothing_of_the_vendors_screen_in_it() {
     assert_eq!(secrets(&cli).len(), 1);
 }
 
+#[test]
+fn a_secret_is_asked_for_at_the_terminal_wherever_errors_go() {
+    let cli = Cli::new(env!("CARGO_BIN_EXE_agora"));
+    let line =
+        format!("{} auth claude --secret ANTHROPIC_API_KEY=prompt 2> told", env!("CARGO_BIN_EXE_agora"));
+    let mut terminal = sit(&cli, &line);
+    terminal.type_text("go\n");
+    terminal.read_until("ANTHROPIC_API_KEY (not shown): ");
+    terminal.type_text("sk-ant-api03-0123456789\n");
+    let (shown, code) = terminal.finish();
+    assert_eq!(code, Some(0), "{shown}");
+    let told = fs::read_to_string(cli.work().join("told")).unwrap();
+    assert!(told.starts_with("hint: "), "{told:?}");
+    assert_eq!(secrets(&cli).len(), 1);
+}
+
 /// Stores another login than was there.
 fn store(cli: &Cli, key: &str, url: &str) {
     let store =

@@ -185,8 +185,12 @@ pub(crate) fn forget() -> io::Result<()> {
     Ok(())
 }
 
+/// Tells the terminal, where it is what standard error goes to.
 fn tell(text: &str) {
     let mut stderr = io::stderr().lock();
+    if !stderr.is_terminal() {
+        return;
+    }
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 

@@ -4,6 +4,7 @@ mod keys;
 mod line;
 mod menu;
 
+use std::fs::File;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::os::unix::net::UnixStream;
 
@@ -71,7 +72,7 @@ pub(crate) fn word(question: &str) -> io::Result<Option<String>> {
 pub(crate) fn hidden(question: &str) -> io::Result<Option<String>> {
     let (_open, over) = UnixStream::pair()?;
     let Some(mut keys) = Keys::listen(&over)? else { return Ok(None) };
-    say(question)?;
+    show(question)?;
     // With room for all of it: what grows leaves copies behind.
     let mut text = String::with_capacity(SECRET_BYTES);
     let said = loop {
@@ -85,8 +86,16 @@ pub(crate) fn hidden(question: &str) -> io::Result<Option<String>> {
             Some(_) => {}
         }
     };
-    say("\n")?;
+    show("\n")?;
     Ok(said)
+}
+
+/// Shows it at the terminal that is typed at, also where standard error is a file: who is asked does not read that.
+fn show(text: &str) -> io::Result<()> {
+    if io::stderr().is_terminal() {
+        return say(text);
+    }
+    File::options().write(true).open("/dev/tty")?.write_all(text.as_bytes())
 }
 
 /// Asks until somebody here has said something, or the question is closed elsewhere: then it goes from the screen.
