@@ -346,6 +346,27 @@ fn setting_up_on_a_terminal_asks() {
     assert!(!root(&cli).join("home/.config").exists());
 }
 
+/// Whoever made the archive that it was unpacked from chose what the directory is called.
+#[test]
+fn what_is_asked_does_nothing_to_the_terminal() {
+    let cli = cli();
+    let dir = "odd\u{1b}[2J";
+    cli.write(
+        &format!("{dir}/.claude/agents/planner.md"),
+        "---\nname: planner\ndescription: Plans.\n---\nYou plan.\n",
+    );
+    let made = run(command("git").args(["init", "--quiet"]).current_dir(cli.work().join(dir)));
+    assert_eq!(made.code, Some(0));
+    let mut command = cli.command(&["init"]);
+    command.current_dir(cli.work().join(dir));
+    command.env("TERM", "xterm").env("NO_COLOR", "1").env("PATH", bare(&cli, &["git"]));
+    let mut terminal = Terminal::start(command, 400);
+    let asked = terminal.read_until("/.claude? [Y/n] ").to_owned();
+    assert!(asked.contains("odd\u{fffd}[2J") && !asked.contains("odd\u{1b}"), "{asked:?}");
+    terminal.type_text("\u{4}");
+    terminal.finish();
+}
+
 #[test]
 fn who_stops_setting_up_has_changed_nothing() {
     let cli = cli();

@@ -63,7 +63,7 @@ pub(crate) fn somebody_is_there() -> bool {
 /// Asks for a word or two, with the terminal's own editing. `None` at the end of the input: nobody is there any more, which is no answer.
 pub(crate) fn word(question: &str) -> io::Result<Option<String>> {
     let mut terminal = io::stderr();
-    terminal.write_all(question.as_bytes()).and_then(|()| terminal.flush())?;
+    terminal.write_all(plain(question).as_bytes()).and_then(|()| terminal.flush())?;
     let mut line = String::new();
     Ok((io::stdin().lock().read_line(&mut line)? > 0).then_some(line))
 }
