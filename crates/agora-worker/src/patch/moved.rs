@@ -10,9 +10,6 @@ use super::entry::{FileNode, Name, Node, Original};
 use super::root::Root;
 use super::text::lines;
 
-/// How many bytes are read at most to find out. After that, names and sizes tell.
-const READ_BYTES: u64 = 4 << 30;
-
 /// What is in the workspace and, as it is, not in the patch.
 #[derive(Clone, Debug)]
 pub(super) struct Unshown {
@@ -22,16 +19,18 @@ pub(super) struct Unshown {
     pub(super) was: Option<usize>,
 }
 
-/// Returns which files that went, by their numbers, are in one of these now.
+/// Returns which files that went, by their numbers, are in one of these now. Of `left` it takes what it reads; after that, names and
+/// sizes tell.
 pub(super) fn into(
     baseline: &Baseline,
     root: &Root,
     gone: impl IntoIterator<Item = usize>,
     unshown: &[Unshown],
+    left: &mut u64,
 ) -> io::Result<BTreeSet<usize>> {
     let mut gone: BTreeSet<usize> = gone.into_iter().collect();
     let mut found = BTreeSet::new();
-    let mut reading = Reading { baseline, root, left: READ_BYTES };
+    let mut reading = Reading { baseline, root, left };
     for unshown in unshown {
         if gone.is_empty() {
             break;
@@ -52,7 +51,7 @@ pub(super) fn into(
 struct Reading<'a> {
     baseline: &'a Baseline,
     root: &'a Root,
-    left: u64,
+    left: &'a mut u64,
 }
 
 impl Reading<'_> {
@@ -82,7 +81,7 @@ impl Reading<'_> {
     }
 
     fn spend(&mut self, bytes: u64) -> Option<()> {
-        self.left = self.left.checked_sub(bytes)?;
+        *self.left = self.left.checked_sub(bytes)?;
         Some(())
     }
 
@@ -163,6 +162,25 @@ impl<'a> Pieces<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::patch::Known;
+
+    /// What stays is in the way of others, which may be where yet others went: an agent makes that go on for as many files as there are.
+    #[test]
+    fn however_often_it_is_asked_no_more_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("old"), "one\ntwo\nthree\n").unwrap();
+        let spool = tempfile::tempfile().unwrap();
+        let baseline = Baseline::take(dir.path(), spool, &Known::default()).unwrap();
+        std::fs::rename(dir.path().join("old"), dir.path().join("new")).unwrap();
+        std::fs::write(dir.path().join("new"), "one\ntwo\nthree\nfour\n").unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        let here = Here::File { size: 19, executable: false };
+        let unshown = [Unshown { path: (*b"new").into(), here, was: None }];
+        let mut left = 40;
+        let mut found = || into(&baseline, &root, [0], &unshown, &mut left).unwrap().len();
+        assert_eq!([found(), found()], [1, 0]);
+        assert_eq!(left, 40 - 14 - 19);
+    }
 
     #[test]
     fn half_is_enough() {

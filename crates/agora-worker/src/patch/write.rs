@@ -62,6 +62,7 @@ impl Baseline {
             unshown: Vec::new(),
             patch_left: most,
             read_left: READ_BYTES,
+            moved_left: READ_BYTES,
             effort: ALL_PAIRS,
         };
         let kept = writing.sort_out(&mut changes);
@@ -85,6 +86,8 @@ struct Writing<'a> {
     unshown: Vec<Unshown>,
     patch_left: u64,
     read_left: u64,
+    /// What may still be read to find what was moved: however often that is asked.
+    moved_left: u64,
     /// What comparing lines may still cost.
     effort: u64,
 }
@@ -209,7 +212,8 @@ impl Writing<'_> {
         kept.extend(stayed);
         self.renames(&renames)?;
         self.rest(&rest, &Sorted::new(kept))?;
-        let stay = self.moved(last.iter().copied(), &self.unshown)?;
+        let unshown = std::mem::take(&mut self.unshown);
+        let stay = self.moved(last.iter().copied(), &unshown)?;
         self.removals(&last, &stay)?;
         Ok(())
     }
@@ -231,11 +235,12 @@ impl Writing<'_> {
 
     /// Returns which files that went are in what the patch does not show.
     fn moved(
-        &self,
+        &mut self,
         gone: impl IntoIterator<Item = usize>,
         unshown: &[Unshown],
     ) -> Result<BTreeSet<usize>, PatchError> {
-        moved::into(self.baseline, self.root, gone, unshown).map_err(|source| PatchError::Spool { source })
+        moved::into(self.baseline, self.root, gone, unshown, &mut self.moved_left)
+            .map_err(|source| PatchError::Spool { source })
     }
 
     /// Returns which files will have gone to where the patch does not show them, before the rest is written.
