@@ -14,11 +14,18 @@ const SHORTEST: usize = 6;
 /// How often a text is put into JSON: what a tool printed as JSON is a text in an agent's log, and that log in another.
 const JSON_IN_JSON: usize = 3;
 
-/// Returns every form of a secret: as it is, in JSON, also within JSON, in a URL, and in Base64 wherever in a longer text it begins.
+/// Returns every form of a secret: as it is, in JSON, also within JSON, in quotes, in a URL, and in Base64 wherever in a longer text it
+/// begins.
 pub(super) fn of(secret: &str) -> Vec<Vec<u8>> {
     let mut forms = vec![secret.to_owned()];
-    let mut written =
-        BTreeSet::from([json(secret).replace('/', "\\/"), json_html(secret), secret.to_owned()]);
+    let quoted = quoted(secret);
+    let mut written = BTreeSet::from([
+        json(secret).replace('/', "\\/"),
+        json_html(secret),
+        quoted.replace('\'', "\\'"),
+        quoted,
+        secret.to_owned(),
+    ]);
     for _ in 0..JSON_IN_JSON {
         forms.extend(written.iter().cloned());
         written = written.iter().flat_map(|text| [json(text), json_ascii(text)]).collect();
@@ -60,6 +67,11 @@ fn json_html(secret: &str) -> String {
     let escape =
         |text: String, character: char| text.replace(character, &format!("\\u{:04x}", u32::from(character)));
     ['<', '>', '&'].into_iter().fold(json(secret), escape)
+}
+
+/// Writes it as it stands between single quotes: where Python and JavaScript show a value, such as all of an environment.
+fn quoted(secret: &str) -> String {
+    json(secret).replace("\\\"", "\"")
 }
 
 /// What RFC 3986 never encodes.

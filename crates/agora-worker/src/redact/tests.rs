@@ -78,6 +78,22 @@ fn what_json_keeps_out_of_html_is_found() {
     }
 }
 
+#[test]
+fn what_a_language_shows_in_quotes_is_found() {
+    let key = "{\"type\": \"it's\",\n \"key\": \"a\\nb\"}";
+    for (secret, shown) in [
+        (key.replace('\'', ""), r#"'{"type": "its",\n "key": "a\\nb"}'"#),
+        (key.to_owned(), r#"'{"type": "it\'s",\n "key": "a\\nb"}'"#),
+    ] {
+        let redactor = redactor(&[&secret]);
+        let environment = format!("environ({{'KEY': {shown}, 'PATH': '/bin'}})");
+        let expected = format!("environ({{'KEY': '{MARK}', 'PATH': '/bin'}})");
+        assert_eq!(redactor.text(&environment), expected);
+        let log = json!({"stdout": environment}).to_string();
+        assert_eq!(redactor.text(&log), json!({"stdout": expected}).to_string());
+    }
+}
+
 /// Breaks a text into lines.
 fn broken(text: &str, width: usize, with: &str) -> String {
     text.as_bytes().chunks(width).map(|line| str::from_utf8(line).unwrap()).collect::<Vec<_>>().join(with)
