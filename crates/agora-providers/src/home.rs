@@ -155,11 +155,21 @@ impl Home {
     /// Puts bytes in place of a file, and waits for no disk: whoever looks sees the old or the new, whole; after a power loss
     /// perhaps neither.
     pub(crate) fn put(&self, path: &Path, bytes: &[u8]) -> Result<(), Unavailable> {
+        self.put_for(path, bytes, 0o600)
+    }
+
+    /// The same for whoever the mode lets in, who may be reading what it replaces.
+    pub(crate) fn put_for(&self, path: &Path, bytes: &[u8], mode: u32) -> Result<(), Unavailable> {
         let staged = self.stage();
-        let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&staged);
-        let done =
-            written.and_then(|mut file| file.write_all(bytes)).and_then(|()| fs::rename(&staged, path));
-        done.map_err(|error| {
+        let write = || {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&staged)?;
+            file.write_all(bytes)?;
+            if mode != 0o600 {
+                file.set_permissions(Permissions::from_mode(mode))?;
+            }
+            fs::rename(&staged, path)
+        };
+        write().map_err(|error| {
             let _ = fs::remove_file(&staged);
             self.unavailable("write", path, error)
         })

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -53,6 +54,29 @@ async fn what_is_staged_is_for_its_owner_only() {
     let at = shelf.stage(&manifest, &Sight::Same).await.unwrap();
     assert_eq!(at.location.to_string(), format!("file://{}/in/manifest.json", dir.display()));
     assert_eq!(fs::read(dir.join("in/manifest.json")).unwrap(), manifest.encode().unwrap());
+}
+
+/// An engine that died may have started a worker, and the next one stages its dispatch again.
+#[tokio::test]
+async fn a_manifest_that_is_staged_again_can_be_read_all_the_while() {
+    let root = tempfile::tempdir().unwrap();
+    let shelf = LocalShelf::new(Home::new(root.path()));
+    let owner = Some(rustix::process::getuid().as_raw());
+    let sight = Sight::Own { root: "/agora".into(), owner };
+    let dispatch = Dispatch::script("", "true");
+    shelf.stage(&dispatch.manifest, &sight).await.unwrap();
+    let path = root.path().join("dispatches/d_1/in/manifest.json");
+    let done = Arc::new(AtomicBool::new(false));
+    let over = Arc::clone(&done);
+    let watching = std::thread::spawn(move || {
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        std::iter::from_fn(|| (!over.load(Ordering::Relaxed)).then(mode)).find(|mode| *mode != 0o444)
+    });
+    for _again in 0..300 {
+        shelf.stage(&dispatch.manifest, &sight).await.unwrap();
+    }
+    done.store(true, Ordering::Relaxed);
+    assert_eq!(watching.join().unwrap(), None, "a mode that was seen");
 }
 
 #[cfg(target_os = "linux")]

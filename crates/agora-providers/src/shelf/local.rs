@@ -75,7 +75,7 @@ impl LocalShelf {
         let placed = |error| self.home.unavailable("bring files into", &dir.placed(), error);
         placing.map_or(Ok(()), |placing| placing.place(&mut manifest)).map_err(placed)?;
         let bytes = manifest.encode().map_err(|error| wrong(io::Error::other(error)))?;
-        self.home.put(&path, &bytes)?;
+        self.home.put_for(&path, &bytes, placing.map_or(0o600, Placing::manifest_mode))?;
         let location = match placing {
             None => Self::location(&path)?,
             Some(placing) => placing.hand_over().and_then(|()| placing.seen(&path)).map_err(placed)?,

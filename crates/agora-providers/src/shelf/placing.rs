@@ -42,6 +42,11 @@ impl Placing<'_> {
         Ok(())
     }
 
+    /// Says who reads the manifest. From the moment that it is there: a worker of an engine that died may be about to.
+    pub(super) fn manifest_mode(self) -> u32 {
+        if self.owner.is_some() { 0o444 } else { 0o600 }
+    }
+
     /// Makes the place the worker's. Only when it is complete: an owner could change what is put there.
     pub(super) fn hand_over(self) -> io::Result<()> {
         let Some(owner) = self.owner else { return Ok(()) };
@@ -49,7 +54,6 @@ impl Placing<'_> {
         for dir in [self.dir.root().to_owned(), self.dir.given(), self.dir.placed()] {
             fs::set_permissions(dir, PermissionsExt::from_mode(0o711))?;
         }
-        fs::set_permissions(self.dir.manifest(), PermissionsExt::from_mode(0o444))?;
         for path in [self.dir.out(), self.dir.work(), self.dir.events()] {
             chown(&path, Some(Uid::from_raw(owner)), Some(Gid::from_raw(owner)))?;
         }
